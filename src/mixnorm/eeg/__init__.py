@@ -4,6 +4,35 @@ Importing this package needs nothing beyond the core; what needs MNE or MOABB im
 and says which extra to install when it is missing.
 """
 
-from mixnorm.eeg.simulate import Cohort, Simulated, simulated_cohort, simulated_p300
+from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.montage import electrode_positions
+from mixnorm.eeg.preparation import PRESETS, Preparation
+from mixnorm.eeg.readers import ReadOptions, read_recording, read_recordings
+from mixnorm.eeg.readers.mne_files import to_raw
+from mixnorm.eeg.readers.moabb_sets import from_moabb
+from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
+from mixnorm.eeg.scaling import ChannelScaler
+from mixnorm.eeg.simulate import Cohort, Simulated, simulated_cohort, simulated_p300, simulated_recording
 
-__all__ = ["Cohort", "Simulated", "simulated_cohort", "simulated_p300"]
+__all__ = [
+    "PRESETS",
+    "ChannelScaler",
+    "Cohort",
+    "Design",
+    "EpochedRecording",
+    "Events",
+    "Preparation",
+    "ReadOptions",
+    "Recording",
+    "RecordingError",
+    "Simulated",
+    "electrode_positions",
+    "from_moabb",
+    "prepare",
+    "read_recording",
+    "read_recordings",
+    "simulated_cohort",
+    "simulated_p300",
+    "simulated_recording",
+    "to_raw",
+]

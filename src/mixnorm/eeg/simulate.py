@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 
 from mixnorm.eeg.montage import HEAD_RADIUS, electrode_positions
+from mixnorm.eeg.recording import Events, Recording
 
 # Parietal and central sites first: a simulated P300 sits where a real one does.
 # fmt: off
@@ -246,3 +248,59 @@ def scalp_mixing(names: tuple[str, ...], correlation: float) -> NDArray[np.float
     distances = np.linalg.norm(places[:, None] - places[None], axis=2)
     covariance = (1 - correlation) * np.eye(len(names)) + correlation * np.exp(-2 * distances / HEAD_RADIUS)
     return np.linalg.cholesky(covariance)
+
+
+def simulated_recording(
+    n_trials: int = 240,
+    *,
+    n_channels: int = 16,
+    n_informative: int = 8,
+    sfreq: float = 256.0,
+    amplitude: float = 5.0,
+    seed: int = 0,
+) -> Recording:
+    """A continuous recording of a 6 × 6 speller: 12 stimulus codes, 2 of them targets, 10 rounds a character.
+
+    Flashes come every 250 ms, so responses overlap as real ones do; the noise has 8 µV, is correlated in
+    time (0.9 from one 256th of a second to the next) and over the scalp. :func:`~mixnorm.eeg.to_raw`
+    makes an MNE Raw of it.
+
+    Parameters
+    ----------
+    n_trials : int
+        Number of flashes.
+    n_channels, n_informative : int
+        As in :func:`simulated_p300`.
+    sfreq : float
+        Sampling rate in Hz.
+    amplitude : float
+        Peak of the response, in µV, at gain 1.
+    seed : int
+        The same seed gives the same recording.
+    """
+    names = _electrodes(n_channels, n_informative)
+    rng = np.random.default_rng(seed)
+    character, stimulus, target = _flashes(n_trials, rng)
+    seconds = 2.0 + 0.25 * np.arange(n_trials) + 2.0 * character
+    onset = np.rint(seconds * sfreq).astype(np.int64)
+    n_samples = onset[-1] + round(1.5 * sfreq)
+    memory = 0.9 ** (256.0 / sfreq)
+    white = rng.standard_normal((n_channels, n_samples)) * 8.0 * np.sqrt(1 - memory**2)
+    signal = scalp_mixing(names, 0.5) @ lfilter([1.0], [1.0, -memory], white, axis=1)
+    wave = p300_wave(np.arange(round(sfreq)) / sfreq)
+    response = np.outer(_gains(n_informative), amplitude * wave / np.abs(wave).max())
+    for at in onset[target == 1]:
+        signal[:n_informative, at : at + response.shape[1]] += response
+    events = Events.of(onset, target, stimulus, character)
+    return Recording(signal, names, float(sfreq), events, "S1", "1", "simulated", electrode_positions(names))
+
+
+def _flashes(
+    n_trials: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Character, code and label of each flash: random rounds of 12, one row and one column attended."""
+    rounds = -(-n_trials // 12)
+    stimulus = np.concatenate([rng.permutation(12) + 1 for _ in range(rounds)])[:n_trials]
+    character = np.arange(n_trials) // 120
+    attended = rng.integers([1, 7], [7, 13], size=(character[-1] + 1, 2))
+    return character, stimulus, np.any(attended[character] == stimulus[:, None], axis=1).astype(np.int64)

@@ -4,7 +4,9 @@ Importing this package needs nothing beyond the core; what needs MNE or MOABB im
 and says which extra to install when it is missing.
 """
 
+from mixnorm.eeg.decoder import Decoder, Scores
 from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.folds import honest_folds
 from mixnorm.eeg.montage import electrode_positions
 from mixnorm.eeg.preparation import PRESETS, Preparation
 from mixnorm.eeg.readers import ReadOptions, read_recording, read_recordings
@@ -13,11 +15,13 @@ from mixnorm.eeg.readers.moabb_sets import from_moabb
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
 from mixnorm.eeg.simulate import Cohort, Simulated, simulated_cohort, simulated_p300, simulated_recording
+from mixnorm.eeg.stream import StreamDecoder, StreamScore
 
 __all__ = [
     "PRESETS",
     "ChannelScaler",
     "Cohort",
+    "Decoder",
     "Design",
     "EpochedRecording",
     "Events",
@@ -25,9 +29,13 @@ __all__ = [
     "ReadOptions",
     "Recording",
     "RecordingError",
+    "Scores",
     "Simulated",
+    "StreamDecoder",
+    "StreamScore",
     "electrode_positions",
     "from_moabb",
+    "honest_folds",
     "prepare",
     "read_recording",
     "read_recordings",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import warnings
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +25,8 @@ def read_raw(path: Path, options: ReadOptions) -> Recording:
     with reading(path, "an MNE recording"):
         if path.suffix == ".set":
             check_expansion(path, mat_declared_bytes(path))
-        with warnings.catch_warnings(record=True) as caught:
+        # MNE also logs its warnings, to standard output, which belongs to the results
+        with warnings.catch_warnings(record=True) as caught, redirect_stdout(io.StringIO()):
             warnings.simplefilter("always")
             raw = mne.io.read_raw(path, preload=False, verbose="warning")
         notes = _notes(caught, path)
@@ -147,10 +150,13 @@ def _positions(info: mne.Info) -> NDArray[np.float64]:
     return positions_or_ideal(info["ch_names"], places)
 
 
+_MISSING_SAMPLES = ("truncat", "does not match the file size", "incomplete", "outside data range")
+
+
 def _notes(caught: list[warnings.WarningMessage], path: Path) -> tuple[str, ...]:
     """MNE's warnings as notes; those that say that samples are missing are errors."""
     texts = tuple(str(warning.message).splitlines()[0] for warning in caught)
     for text in texts:
-        if any(sign in text.lower() for sign in ("truncat", "does not match the file size", "incomplete")):
+        if any(sign in text.lower() for sign in _MISSING_SAMPLES):
             raise RecordingError(path, f"it is not whole ({text})", "copy it again")
     return texts

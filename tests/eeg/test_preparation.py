@@ -1,3 +1,4 @@
+import itertools
 import json
 
 import numpy as np
@@ -50,11 +51,9 @@ def test_means_average_every_sample_of_the_window_once():
     signal = np.random.default_rng(0).standard_normal((2, 200))
     trial = grid.reduce(signal)
     edges = np.rint(np.linspace(0, 0.8, 8) * 250).astype(int)
-    expected = np.stack(
-        [signal[:, a:b].mean(axis=1) for a, b in zip(edges[:-1], edges[1:], strict=True)], axis=1
-    )
+    expected = np.stack([signal[:, a:b].mean(axis=1) for a, b in itertools.pairwise(edges)], axis=1)
     assert_allclose(trial, expected, atol=1e-14)
-    assert_allclose(grid.times, [(a + b - 1) / 2 / 250 for a, b in zip(edges[:-1], edges[1:], strict=True)])
+    assert_allclose(grid.times, [(a + b - 1) / 2 / 250 for a, b in itertools.pairwise(edges)])
 
 
 @pytest.mark.parametrize("reduction", ["pick", "mean"])

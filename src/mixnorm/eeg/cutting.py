@@ -145,7 +145,7 @@ def _regridded(X: NDArray[np.float64], recording: EpochedRecording, grid: Sample
     if first < 0 or last > X.shape[2]:
         raise RecordingError(
             recording.source,
-            f"its epochs reach from {recording.times[0]:g} to {recording.times[-1]:g} s, less than the window",
+            f"its epochs reach from {recording.times[0]:g} to {recording.times[-1]:g} s, not over the window",
             "ask for a window inside",
         )
     return np.stack([grid.reduce(trial[:, first:last]) for trial in X])

@@ -88,7 +88,7 @@ class Decoder:
     def from_design(
         cls, design: Design, ch_names: Sequence[str] | None = None, classifier: Any = None
     ) -> Decoder:
-        """Fit on a design; ``ch_names`` are the channels of the recording, where a reference was taken out."""
+        """Fit on a design; ``ch_names``: all channels of the recording, where a reference was taken out."""
         if classifier is None:
             from mixnorm import GroupSVCCV
 
@@ -105,7 +105,7 @@ class Decoder:
         return tuple(self.feature_names[int(group)] for group in self.classifier.selected_groups_)
 
     def matched(self, recording: Recording | EpochedRecording) -> Recording | EpochedRecording:
-        """The recording with this decoder's channels in its order; refused when one is missing or the rate differs."""
+        """The recording with the decoder's channels, in its order; refused when one is missing."""
         missing = [name for name in self.ch_names if name not in recording.ch_names]
         if missing:
             raise RecordingError(

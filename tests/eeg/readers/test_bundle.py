@@ -83,7 +83,7 @@ def test_epochs_can_be_cut_and_sampled_but_not_filtered(tmp_path, arrays):
     assert_allclose(referenced.X, arrays["X"] - arrays["X"].mean(axis=1, keepdims=True), atol=1e-6)
     with pytest.raises(RecordingError, match="its trials are cut already and cannot be filtered"):
         prepare(recording, Preparation())
-    with pytest.raises(RecordingError, match="its epochs reach from 0 to 0.08 s, less than the window"):
+    with pytest.raises(RecordingError, match=r"its epochs reach from 0 to 0\.08 s, not over the window"):
         prepare(recording, inner.with_(window=(-0.1, 0.08)))
 
 

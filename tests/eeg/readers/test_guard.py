@@ -111,7 +111,7 @@ def test_wrong_type_and_truncated_files(tmp_path, name):
 def test_matlab_7_3_says_how_to_save(tmp_path):
     path = tmp_path / "new.mat"
     path.write_bytes(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + b"\0" * 400)
-    with pytest.raises(RecordingError, match="this is a MATLAB 7.3 file; save it again with: save -v7"):
+    with pytest.raises(RecordingError, match=r"this is a MATLAB 7\.3 file; save it again with: save -v7"):
         read_recording(path)
 
 

@@ -105,7 +105,7 @@ def test_text_under_the_name_of_a_recording_is_refused(tmp_path, suffix):
 
 def test_epochs_file_gives_trials_in_microvolts(tmp_path, recording):
     raw = to_raw(recording)
-    events, event_id = mne.events_from_annotations(
+    events, _event_id = mne.events_from_annotations(
         raw, lambda text: 2 if text.startswith("Target") else 1, verbose="error"
     )
     epochs = mne.Epochs(

@@ -44,7 +44,9 @@ def test_channels_are_matched_by_name(recording, decoder):
 
 
 def test_missing_channels_and_other_rates_are_refused(recording, decoder):
-    with pytest.raises(RecordingError, match="^simulated: the model needs channels that are not in it: Pz, P4; it has Fz"):
+    with pytest.raises(
+        RecordingError, match=r"^simulated: the model needs channels that are not in it: Pz, P4; it has Fz"
+    ):
         decoder.predict(recording.without(["Pz", "P4"]))
     with pytest.raises(RecordingError, match="its rate is 512 Hz, that of the model 256 Hz; resample it"):
         decoder.predict(replace(recording, sfreq=512.0))

@@ -212,15 +212,18 @@ class SampleGrid:
     def reduce(self, segment: NDArray[np.float64]) -> NDArray[np.float64]:
         """One trial (n_channels, n_times) from the signal at offsets ``start … stop − 1``.
 
-        The segment is copied first: sums over the same memory layout have the same bits, whether it was
-        cut from a file or from a stream.
+        Before anything is summed, the segment is copied: sums over the same memory layout have the same
+        bits, whether it was cut from a file or from a stream.
         """
+        first = self.first - self.start
+        picked = np.all(self.length == 1)
+        if picked and self.baseline is None:
+            return segment[:, first]
         segment = np.ascontiguousarray(segment)
         if self.baseline is not None:
             low, high = self.baseline[0] - self.start, self.baseline[1] - self.start
             segment = segment - segment[:, low:high].mean(axis=1, keepdims=True)
-        first = self.first - self.start
-        if np.all(self.length == 1):
+        if picked:
             return segment[:, first]
         last = first[-1] + self.length[-1]
         return np.add.reduceat(segment[:, :last], first, axis=1) / self.length

@@ -47,7 +47,7 @@ def read_recordings(*sources: str | Path, **options: Any) -> list[AnyRecording]:
     """Read several sources; a MOABB data set or a folder of files gives one recording per run."""
     told = ReadOptions(**options)
     found = [recording for source in sources for recording in _read(source, told)]
-    return [checked(recording.without(told.drop)) for recording in found]
+    return [checked(recording.without(told.drop) if told.drop else recording) for recording in found]
 
 
 def _read(source: str | Path, options: ReadOptions) -> list[AnyRecording]:

@@ -2,8 +2,8 @@
 
     python benchmarks/reading.py [--minutes 10]
 
-The recording is simulated, written as fif to a temporary folder, and read and prepared in a process of its own, so
-that the peak is that of a user's process, interpreter and MNE included.
+The recording is simulated, written as fif to a temporary folder, and read and prepared in a process of
+its own, so that the peak is that of a user's process, interpreter and MNE included.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main() -> None:
     print(f"{arguments.minutes:g} min × 64 channels × 512 Hz, {found['trials']} trials")
     print(f"read {found['read_s']:.2f} s, filter {found['filter_s']:.2f} s, rest {found['rest_s']:.2f} s")
     print(
-        f"the filter takes {found['filter_share']:.0%} of {found['total_s']:.2f} s; peak {found['peak_mb']:.0f} MB"
+        f"filter share {found['filter_share']:.0%} of {found['total_s']:.2f} s, peak {found['peak_mb']:.0f} MB"
     )
 
 

@@ -15,6 +15,10 @@ from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
 
+_LEARNED = ("lower_", "upper_", "center_", "scale_")
+# A model file may name no other class than these: loading it must not run what the file chooses.
+_CLASSIFIERS = ("GroupSVC", "GroupSVCCV")
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -149,3 +153,45 @@ class Decoder:
         on how many rows it has.
         """
         return float(self.classifier.decision_function(self.scaler.transform(trial[None]))[0])
+
+    def _to_archive(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Header (plain JSON) and arrays for :func:`mixnorm.save`; the classifier's own are nested."""
+        inner, arrays = self.classifier._to_archive()
+        header = {
+            "preparation": self.preparation.to_dict(),
+            "sfreq": self.sfreq,
+            "ch_names": list(self.ch_names),
+            "feature_names": list(self.feature_names),
+            "unit": "µV",
+            "classifier_class": type(self.classifier).__name__,
+            "classifier": inner,
+        }
+        own = {"times": self.times, **{f"scaler/{name}": getattr(self.scaler, name) for name in _LEARNED}}
+        return header, own | {f"classifier/{name}": array for name, array in arrays.items()}
+
+    @classmethod
+    def _from_archive(cls, header: dict[str, Any], arrays: dict[str, NDArray]) -> Decoder:
+        """The decoder that :meth:`_to_archive` described."""
+        import mixnorm
+
+        name = header["classifier_class"]
+        if name not in _CLASSIFIERS:
+            raise ValueError(
+                f"A decoder holds one of {', '.join(_CLASSIFIERS)}, but this one holds {name!r}."
+            )
+        prefix = "classifier/"
+        nested = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+        preparation = Preparation.from_dict(header["preparation"])
+        scaler = preparation.scaler()
+        for learned in _LEARNED:
+            setattr(scaler, learned, arrays[f"scaler/{learned}"])
+        scaler.n_channels_in_ = len(scaler.scale_)
+        return cls(
+            preparation=preparation,
+            sfreq=float(header["sfreq"]),
+            ch_names=tuple(header["ch_names"]),
+            feature_names=tuple(header["feature_names"]),
+            times=arrays["times"],
+            scaler=scaler,
+            classifier=getattr(mixnorm, name)._from_archive(header["classifier"], nested),
+        )

@@ -70,9 +70,7 @@ def main() -> None:
         found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     print(f"{arguments.minutes:g} min × 64 channels × 512 Hz, {found['trials']} trials")
     print(f"read {found['read_s']:.2f} s, filter {found['filter_s']:.2f} s, rest {found['rest_s']:.2f} s")
-    print(
-        f"filter share {found['filter_share']:.0%} of {found['total_s']:.2f} s, peak {found['peak_mb']:.0f} MB"
-    )
+    print(f"filter {found['filter_share']:.0%} of {found['total_s']:.2f} s, peak {found['peak_mb']:.0f} MB")
 
 
 if __name__ == "__main__":

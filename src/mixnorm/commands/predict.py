@@ -27,6 +27,7 @@ COLUMNS = ("recording", "onset", "stimulus", "character", "target", "score")
     type=click.Path(dir_okay=False, path_type=Path),
     help="File; standard output if left out.",
 )
+@click.option("--unlabelled", is_flag=True, help="Score every stimulus, whatever its name.")
 @reading_options
 @json_option
 def predict(model: Path, recording: str, output: Path | None, as_json: bool, **options: Any) -> None:

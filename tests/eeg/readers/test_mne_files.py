@@ -1,8 +1,18 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mixnorm.eeg import Preparation, RecordingError, prepare, read_recording, simulated_recording, to_raw
+from mixnorm.eeg import (
+    Events,
+    Preparation,
+    RecordingError,
+    prepare,
+    read_recording,
+    simulated_recording,
+    to_raw,
+)
 
 mne = pytest.importorskip("mne")
 
@@ -75,6 +85,17 @@ def test_marks_of_bad_stretches_are_no_stimuli(tmp_path, recording):
     raw.annotations.append(1.0, 0.2, "BAD_blink")
     back = read_recording(write(raw, tmp_path / "bad_raw.fif"), target="Target")
     assert len(back.events) == 240
+
+
+def test_unlabelled_stimuli_can_be_read_for_scoring(tmp_path, recording):
+    unlabelled = replace(recording, events=Events.of(recording.events.onset, None, recording.events.stimulus))
+    path = write(to_raw(unlabelled), tmp_path / "online_raw.fif")
+    with pytest.raises(RecordingError, match="no targets and non-targets among its events"):
+        read_recording(path)
+    back = read_recording(path, unlabelled=True)
+    assert_array_equal(back.events.onset, recording.events.onset)
+    assert_array_equal(back.events.stimulus, recording.events.stimulus)
+    assert_array_equal(back.events.target, -1)
 
 
 def test_no_events_and_no_eeg_are_said(tmp_path, recording):

@@ -26,6 +26,8 @@ class ReadOptions:
     nontarget : tuple of str
         Names of the others; by default those called NonTarget, standard or correct or, when ``target`` is
         given, every other stimulus.
+    unlabelled : bool
+        Take every stimulus, whether or not its name says what it was: for recordings to be scored.
     drop : tuple of str
         Channels to leave out.
     ch_names : tuple of str
@@ -41,6 +43,7 @@ class ReadOptions:
     drop: tuple[str, ...] = ()
     ch_names: tuple[str, ...] = ()
     sfreq: float | None = None
+    unlabelled: bool = False
     subject: str | None = None
     session: str | None = None
 
@@ -84,6 +87,11 @@ def labels_of(names: Sequence[str], options: ReadOptions, source: str) -> Labels
     others = {_plain(name) for name in options.nontarget or (() if options.target else _NONTARGETS)}
     tags = [{_plain(tag) for tag in name.split("/")} | {_plain(name)} for name in names]
     label = np.array([_label(mine, targets, others) for mine in tags], dtype=np.int64)
+    if options.unlabelled:
+        stimulus = np.array(
+            [not any(tag.startswith(_NOT_STIMULI) for tag in mine) for mine in tags], dtype=bool
+        )
+        return Labels(stimulus, label[stimulus], "all stimuli taken, with or without a label")
     if not np.any(label == 1) or not np.any(label == 0):
         found = ", ".join(f"{name!r} ({count})" for name, count in sorted(Counter(names).items())[:20])
         raise RecordingError(

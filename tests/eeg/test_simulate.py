@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
-from mixnorm.eeg import simulated_cohort, simulated_p300
+from mixnorm.eeg import simulated_cohort, simulated_p300, simulated_recording
 from mixnorm.eeg.simulate import TIMES, p300_wave, scalp_mixing
 
 
@@ -109,3 +109,37 @@ def test_cohort_knob_goes_from_equal_to_different_subjects():
 def test_cohort_refuses_a_knob_outside_its_range():
     with pytest.raises(ValueError, match=r"'difference': it must lie in \[0, 1\], but got 2"):
         simulated_cohort(difference=2)
+
+
+def test_recording_is_a_speller_with_two_targets_a_round():
+    recording = simulated_recording(600, seed=1)
+    events = recording.events
+    assert len(events) == 600
+    for start in range(0, 600, 12):
+        round_ = slice(start, start + 12)
+        assert sorted(events.stimulus[round_]) == list(range(1, 13))
+        assert events.target[round_].sum() == 2
+    # one row (1–6) and one column (7–12), the same for all rounds of a character
+    for character in range(5):
+        mine = events.character == character
+        attended = np.unique(events.stimulus[mine & (events.target == 1)])
+        assert len(attended) == 2
+        assert (attended <= 6).sum() == 1
+
+
+@pytest.mark.parametrize("sfreq", [128.0, 256.0, 512.0])
+def test_recording_has_eight_microvolts_of_noise_whatever_the_rate(sfreq):
+    recording = simulated_recording(240, sfreq=sfreq, amplitude=0.0, seed=1)
+    assert_allclose(recording.signal.std(), 8.0, rtol=0.05)
+    assert_allclose(np.diff(recording.events.onset[:50]) / sfreq, 0.25)
+
+
+def test_response_has_its_amplitude_in_microvolts():
+    recordings = [simulated_recording(240, amplitude=amplitude, seed=1) for amplitude in (0.0, 6.0)]
+    added = recordings[1].signal - recordings[0].signal
+    first = recordings[0].events.onset[recordings[0].events.target == 1][0]
+    gains = np.linspace(0.6, 1.4, 8)
+    gains /= np.sqrt(np.mean(gains**2))
+    alone = added[:8, first : first + 64]
+    assert_allclose(np.abs(alone).max(axis=1) / np.abs(alone).max(), gains / gains.max(), rtol=1e-9)
+    assert_array_equal(added[8:], 0.0)

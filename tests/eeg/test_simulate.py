@@ -3,7 +3,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
-from mixnorm.eeg import simulated_cohort, simulated_p300, simulated_recording
+from mixnorm.eeg import (
+    Preparation,
+    prepare,
+    read_recordings,
+    simulated_cohort,
+    simulated_p300,
+    simulated_recording,
+    to_raw,
+)
 from mixnorm.eeg.simulate import TIMES, p300_wave, scalp_mixing
 
 
@@ -143,3 +151,26 @@ def test_response_has_its_amplitude_in_microvolts():
     alone = added[:8, first : first + 64]
     assert_allclose(np.abs(alone).max(axis=1) / np.abs(alone).max(), gains / gains.max(), rtol=1e-9)
     assert_array_equal(added[8:], 0.0)
+
+
+TRIALS_AS_THEY_ARE = Preparation(band=None, window=(0.0, 1.0), n_samples=8, reduce="pick")
+
+
+def test_trials_as_a_recording_and_back_are_the_same():
+    trials = simulated_p300(60, seed=4)
+    design = prepare(trials.to_recording(), TRIALS_AS_THEY_ARE)
+    assert_array_equal(design.X, trials.X)
+    assert_array_equal(design.y, trials.y)
+    assert_array_equal(design.times, trials.times)
+
+
+def test_cohort_as_raws_and_back_is_the_same(tmp_path):
+    pytest.importorskip("mne")
+    cohort = simulated_cohort(3, 40, seed=4)
+    paths = [tmp_path / f"sub-{recording.subject}_raw.fif" for recording in cohort.to_recordings()]
+    for path, recording in zip(paths, cohort.to_recordings(), strict=True):
+        to_raw(recording).save(path, fmt="double", verbose="error")
+    design = prepare(read_recordings(*paths), TRIALS_AS_THEY_ARE)
+    assert_allclose(design.X, cohort.X, rtol=1e-12, atol=1e-15)
+    assert_array_equal(design.y, cohort.y)
+    assert_array_equal(design.subject, cohort.subject)

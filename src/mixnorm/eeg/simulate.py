@@ -57,6 +57,13 @@ class Simulated:
     informative: tuple[str, ...]
     times: NDArray[np.float64] = field(repr=False)
 
+    def to_recording(self) -> Recording:
+        """The trials one after the other as a continuous recording at 8 Hz, for :func:`~mixnorm.eeg.to_raw`.
+
+        Cut at its events, 8 samples in 1 s, unfiltered, it gives the trials back exactly.
+        """
+        return _end_to_end(self.X, self.y, self.ch_names, "S1")
+
 
 @dataclass(frozen=True)
 class Cohort:
@@ -73,6 +80,13 @@ class Cohort:
     common: tuple[str, ...]
     own: dict[str, tuple[str, ...]]
     times: NDArray[np.float64] = field(repr=False)
+
+    def to_recordings(self) -> list[Recording]:
+        """One continuous recording per subject, as :meth:`Simulated.to_recording` makes it."""
+        return [
+            _end_to_end(self.X[self.subject == who], self.y[self.subject == who], self.ch_names, who)
+            for who in self.own
+        ]
 
 
 def simulated_p300(
@@ -188,6 +202,16 @@ def p300_wave(times: NDArray[np.float64], latency: float = 0.0) -> NDArray[np.fl
     reference = raw(TIMES)
     scale = _WAVE_NORM / np.linalg.norm(reference - reference.mean())
     return scale * (raw(np.asarray(times) - latency) - reference.mean())
+
+
+def _end_to_end(
+    X: NDArray[np.float64], y: NDArray[np.int64], ch_names: tuple[str, ...], subject: str
+) -> Recording:
+    n_trials, n_channels, n_times = X.shape
+    signal = X.transpose(1, 0, 2).reshape(n_channels, n_trials * n_times)
+    events = Events.of(n_times * np.arange(n_trials), y)
+    places = electrode_positions(ch_names)
+    return Recording(signal, ch_names, float(n_times), events, subject, "1", "simulated", places)
 
 
 def _electrodes(n_channels: int, n_informative: int) -> tuple[str, ...]:

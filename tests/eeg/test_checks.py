@@ -66,7 +66,7 @@ def test_events_at_the_same_sample_are_refused(recording):
 def test_window_longer_than_the_recording_is_refused(recording):
     short = replace(at(recording, [0, 50]), signal=recording.signal[:, :128])
     with pytest.raises(
-        RecordingError, match=r"the window of 0\.8.* s is longer than the recording \(0\.5 s\)"
+        RecordingError, match=r"the window of 0\.59.* s is longer than the recording \(0\.5 s\)"
     ):
         prepare(short)
 

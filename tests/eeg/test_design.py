@@ -86,7 +86,7 @@ def test_recordings_that_do_not_fit_together_are_refused(recording):
 
 def test_to_sklearn_gives_groups_that_keep_characters_together(recording):
     X, y, groups = prepare(recording).to_sklearn()
-    assert X.shape == (240, 6, 16)
+    assert X.shape == (240, 6, 12)
     assert set(y) == {0, 1}
     assert_array_equal(groups, np.repeat([0, 1], 120))
 

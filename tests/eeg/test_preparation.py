@@ -109,8 +109,8 @@ def test_unknown_words_are_refused():
 @pytest.mark.parametrize(
     ("preparation", "sfreq", "message"),
     [
-        (Preparation(), 20.0, "a rate of 20 Hz is too low for a filter up to 12 Hz"),
-        (Preparation(n_samples=50, band=None), 30.0, "50 samples do not fit into 0.8 s at 30 Hz"),
+        (Preparation(), 20.0, "a rate of 20 Hz is too low for a filter up to 10 Hz"),
+        (Preparation(n_samples=50, band=None), 30.0, "50 samples do not fit into 0.6 s at 30 Hz"),
         (Preparation.preset("uam"), 200.0, "every 5 samples at 200 Hz give 24 in the window, not 31"),
         (Preparation.preset("epochs"), 200.0, "a continuous recording needs a window"),
     ],

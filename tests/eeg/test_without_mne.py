@@ -27,7 +27,7 @@ import mixnorm
 from mixnorm.eeg import Preparation, prepare, read_recording, simulated_cohort, simulated_p300, simulated_recording
 assert simulated_p300(20).X.shape == (20, 16, 8)
 assert simulated_cohort(2, 20).X.shape == (40, 16, 8)
-assert prepare(simulated_recording(24), Preparation()).X.shape == (24, 16, 16)
+assert prepare(simulated_recording(24), Preparation()).X.shape == (24, 16, 12)
 np.savez(r"{tmp_path}/b.npz", X=np.random.rand(4, 2, 3), y=[0, 1, 0, 1], ch_names=["Fz", "Cz"], times=[0, .1, .2])
 assert read_recording(r"{tmp_path}/b.npz").X.shape == (4, 2, 3)
 assert "mne" not in sys.modules

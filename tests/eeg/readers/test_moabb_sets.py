@@ -39,7 +39,7 @@ def test_runs_keep_subject_and_session():
     runs = from_moabb(fake())
     assert [(run.subject, run.session) for run in runs] == [("1", "0"), ("1", "1"), ("2", "0"), ("2", "1")]
     design = prepare(runs, Preparation())
-    assert design.X.shape == (160, 3, 16)
+    assert design.X.shape == (160, 3, 12)
     assert design.y.mean() == 0.5
     assert 10 < runs[0].signal.std() < 40  # MOABB has 20 µV in volts
 

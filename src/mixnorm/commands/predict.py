@@ -11,6 +11,7 @@ import click
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from mixnorm import load
 from mixnorm.commands.common import json_option, messages, print_json, read_options, reading_options
 from mixnorm.eeg import Decoder, Scores, read_recordings
 from mixnorm.eeg.recording import UNKNOWN
@@ -32,8 +33,6 @@ COLUMNS = ("recording", "onset", "stimulus", "character", "target", "score")
 @json_option
 def predict(model: Path, recording: str, output: Path | None, as_json: bool, **options: Any) -> None:
     """Score every event of RECORDING with MODEL; positive scores speak for a target."""
-    from mixnorm import load
-
     with messages():
         decoder = load(model)
         if not isinstance(decoder, Decoder):

@@ -8,8 +8,17 @@ from typing import Any
 import click
 import numpy as np
 
+from mixnorm import save
 from mixnorm.commands.common import json_option, messages, print_json, progress, read_options, reading_options
-from mixnorm.eeg import PRESETS, Decoder, Preparation, honest_folds, prepare, read_recordings
+from mixnorm.eeg import (
+    PRESETS,
+    Decoder,
+    Preparation,
+    default_classifier,
+    honest_folds,
+    prepare,
+    read_recordings,
+)
 from mixnorm.eeg.folds import cross_validated_auc
 
 
@@ -37,8 +46,6 @@ def train(
     **options: Any,
 ) -> None:
     """Train a decoder on RECORDINGS; say its AUC by honest folds and the electrodes it chose."""
-    from mixnorm import GroupSVCCV, save
-
     choice = {name: options.pop(name) for name in ("rule", "max_sensors")}
     with messages():
         runs = read_recordings(*recordings, **read_options(options))
@@ -47,8 +54,10 @@ def train(
         design = prepare(runs, Preparation.preset(preset) if preset else None)
         folds = honest_folds(design, n_folds)
         with progress(len(folds) + 1, "fits") as bar:
-            aucs = cross_validated_auc(design, lambda: GroupSVCCV(**choice), folds, lambda _: bar.update())
-            decoder = Decoder.from_design(design, runs[0].ch_names, GroupSVCCV(**choice))
+            aucs = cross_validated_auc(
+                design, lambda: default_classifier(**choice), folds, lambda _: bar.update()
+            )
+            decoder = Decoder.from_design(design, runs[0].ch_names, default_classifier(**choice))
             bar.update()
         save(decoder, output)
     report = _report(decoder, design, folds.by, aucs) | {"model": str(output), "recordings": list(recordings)}

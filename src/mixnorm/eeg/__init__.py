@@ -4,9 +4,9 @@ Importing this package needs nothing beyond the core; what needs MNE or MOABB im
 and says which extra to install when it is missing.
 """
 
-from mixnorm.eeg.decoder import Decoder, Scores
+from mixnorm.eeg.decoder import Decoder, Scores, default_classifier
 from mixnorm.eeg.design import Design, prepare
-from mixnorm.eeg.folds import honest_folds
+from mixnorm.eeg.folds import InOrder, honest_folds
 from mixnorm.eeg.montage import electrode_positions
 from mixnorm.eeg.preparation import PRESETS, Preparation
 from mixnorm.eeg.readers import ReadOptions, read_recording, read_recordings
@@ -25,6 +25,7 @@ __all__ = [
     "Design",
     "EpochedRecording",
     "Events",
+    "InOrder",
     "Preparation",
     "ReadOptions",
     "Recording",
@@ -33,6 +34,7 @@ __all__ = [
     "Simulated",
     "StreamDecoder",
     "StreamScore",
+    "default_classifier",
     "electrode_positions",
     "from_moabb",
     "honest_folds",

@@ -11,13 +11,20 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.cutting import windows_inside
 from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.folds import InOrder, fitted
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
+from mixnorm.svc import GroupSVC, GroupSVCCV
 
 _LEARNED = ("lower_", "upper_", "center_", "scale_")
 # A model file may name no other class than these: loading it must not run what the file chooses.
-_CLASSIFIERS = ("GroupSVC", "GroupSVCCV")
+_CLASSIFIERS = {"GroupSVC": GroupSVC, "GroupSVCCV": GroupSVCCV}
+
+
+def default_classifier(**options: Any) -> GroupSVCCV:
+    """``GroupSVCCV`` whose inner folds keep characters whole (:class:`~mixnorm.eeg.folds.InOrder`)."""
+    return GroupSVCCV(**({"cv": InOrder()} | options))
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ class Decoder:
         preparation : Preparation, optional
             As in :func:`~mixnorm.eeg.prepare`.
         classifier : estimator, optional
-            ``GroupSVCCV()`` by default.
+            :func:`default_classifier` by default.
         """
         first = recordings if isinstance(recordings, Recording | EpochedRecording) else recordings[0]
         return cls.from_design(prepare(recordings, preparation), first.ch_names, classifier)
@@ -93,15 +100,13 @@ class Decoder:
         cls, design: Design, ch_names: Sequence[str] | None = None, classifier: Any = None
     ) -> Decoder:
         """Fit on a design; ``ch_names``: all channels of the recording, where a reference was taken out."""
-        if classifier is None:
-            from mixnorm import GroupSVCCV
-
-            classifier = GroupSVCCV()
         X, y, groups = design.to_sklearn()
         scaler = design.preparation.scaler().fit(X)
-        fitted = classifier.fit(scaler.transform(X), y, groups=groups)
+        if classifier is None:
+            classifier = default_classifier()
+        model = fitted(classifier, scaler.transform(X), y, groups)
         needed = tuple(ch_names or design.ch_names)
-        return cls(design.preparation, design.sfreq, needed, design.ch_names, design.times, scaler, fitted)
+        return cls(design.preparation, design.sfreq, needed, design.ch_names, design.times, scaler, model)
 
     @property
     def selected(self) -> tuple[str, ...]:
@@ -159,7 +164,7 @@ class Decoder:
         inner, arrays = self.classifier._to_archive()
         header = {
             "preparation": self.preparation.to_dict(),
-            "sfreq": self.sfreq,
+            "sfreq": None if np.isnan(self.sfreq) else self.sfreq,  # an epoch of one sample has no rate
             "ch_names": list(self.ch_names),
             "feature_names": list(self.feature_names),
             "unit": "µV",
@@ -172,8 +177,6 @@ class Decoder:
     @classmethod
     def _from_archive(cls, header: dict[str, Any], arrays: dict[str, NDArray]) -> Decoder:
         """The decoder that :meth:`_to_archive` described."""
-        import mixnorm
-
         name = header["classifier_class"]
         if name not in _CLASSIFIERS:
             raise ValueError(
@@ -188,10 +191,10 @@ class Decoder:
         scaler.n_channels_in_ = len(scaler.scale_)
         return cls(
             preparation=preparation,
-            sfreq=float(header["sfreq"]),
+            sfreq=np.nan if header["sfreq"] is None else float(header["sfreq"]),
             ch_names=tuple(header["ch_names"]),
             feature_names=tuple(header["feature_names"]),
             times=arrays["times"],
             scaler=scaler,
-            classifier=getattr(mixnorm, name)._from_archive(header["classifier"], nested),
+            classifier=_CLASSIFIERS[name]._from_archive(header["classifier"], nested),
         )

@@ -95,6 +95,11 @@ CASES = [
 ]
 
 
+def each(cases):
+    """Run a test on each case; the scope makes pytest run all the tests of one case together, while its fit is cached."""
+    return pytest.mark.parametrize("case", cases, ids=repr, scope="module")
+
+
 @cache
 def trials(shape):
     n, sizes = SHAPES[shape]
@@ -169,12 +174,12 @@ def path_options(case):
 # --- every case, at tol=1e-8 ---
 
 
-@pytest.mark.parametrize("case", CASES, ids=repr)
+@each(CASES)
 def test_objective_is_the_convex_solvers(case):
     assert formula(case, tight_fit(case)) <= (1 + 1e-7) * optimum(case)[0]
 
 
-@pytest.mark.parametrize("case", CASES, ids=repr)
+@each(CASES)
 def test_certificate_bounds_the_true_suboptimality(case):
     model = tight_fit(case)
     assert model.objective_ == pytest.approx(formula(case, model), rel=ROUNDING)
@@ -182,7 +187,7 @@ def test_certificate_bounds_the_true_suboptimality(case):
     assert -ROUNDING <= model.dual_gap_ <= 1e-8
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.shape == "n > d"], ids=repr)
+@each([case for case in CASES if case.shape == "n > d"])
 def test_coefficients_are_the_convex_solvers_where_unique(case):
     _, W, b = optimum(case)
     model = tight_fit(case)
@@ -193,7 +198,7 @@ def test_coefficients_are_the_convex_solvers_where_unique(case):
         np.testing.assert_array_equal(model.intercept_, 0.0)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.penalty != "l2"], ids=repr)
+@each([case for case in CASES if case.penalty != "l2"])
 def test_zeros_are_exact(case):
     problem, (_, W, b), model = case.problem, optimum(case), tight_fit(case)
     groups, beta = problem["groups"], problem["beta"]
@@ -207,7 +212,7 @@ def test_zeros_are_exact(case):
             np.testing.assert_array_equal(model.coef_[0, members], 0.0)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.group_weights is not None], ids=repr)
+@each([case for case in CASES if case.group_weights is not None])
 def test_groups_of_infinite_weight_are_exactly_zero_and_unpenalised_ones_used(case):
     beta, groups, coef = case.group_weights, case.data[2], tight_fit(case).coef_[0]
     np.testing.assert_array_equal(coef[np.isinf(beta)[groups]], 0.0)
@@ -219,7 +224,7 @@ def test_groups_of_infinite_weight_are_exactly_zero_and_unpenalised_ones_used(ca
 EARLY = [case for case in CASES if case.fraction in (0.5, 0.01) and case.setting in ("plain", "all weights")]
 
 
-@pytest.mark.parametrize("case", EARLY, ids=repr)
+@each(EARLY)
 @pytest.mark.parametrize("options", [{"tol": 1e-2}, {"tol": 1e-8, "max_iter": 1}, {"max_iter": 7}], ids=repr)
 def test_certificate_of_an_early_stop_bounds_the_true_suboptimality(case, options):
     with warnings.catch_warnings():
@@ -285,7 +290,7 @@ AT_ALPHA_MAX = [
 
 
 @pytest.mark.filterwarnings("ignore:.*alpha_max")
-@pytest.mark.parametrize("case", AT_ALPHA_MAX, ids=repr)
+@each(AT_ALPHA_MAX)
 def test_sensors_enter_at_alpha_max(case):
     # at 0.999 alpha_max the zero model is suboptimal by some 1e-7 only, so that tol must be below that
     path = group_svc_path(
@@ -306,7 +311,7 @@ def test_zero_model_above_alpha_max_comes_with_a_warning(penalty, q, setting):
     assert len(model.selected_groups_) == 0
 
 
-@pytest.mark.parametrize("case", AT_ALPHA_MAX, ids=repr)
+@each(AT_ALPHA_MAX)
 def test_grid_of_a_path_starts_at_alpha_max(case):
     path = group_svc_path(**path_options(case), alphas=3)
     # the reference solves what is unpenalised to 1e-8

@@ -92,6 +92,8 @@ CASES = [
     for setting in SETTINGS
     for fit_intercept in (True, False)
     for fraction in FRACTIONS
+    # each kind of weight alone once, to tell which of them is wrong; none and all of them everywhere
+    if setting in ("plain", "all weights") or (fit_intercept and fraction == 0.1)
 ]
 
 
@@ -313,7 +315,7 @@ def test_zero_model_above_alpha_max_comes_with_a_warning(penalty, q, setting):
 
 @each(AT_ALPHA_MAX)
 def test_grid_of_a_path_starts_at_alpha_max(case):
-    path = group_svc_path(**path_options(case), alphas=3)
+    path = group_svc_path(**path_options(case), alphas=3, tol=0.1)
     # the reference solves what is unpenalised to 1e-8
     np.testing.assert_allclose(path.alphas, alpha_of(case) * np.array([1, 10**-1.5, 1e-3]), rtol=1e-6)
 

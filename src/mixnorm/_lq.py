@@ -16,6 +16,7 @@ from ._arrays import Array, namespace
 
 _MAX_OUTER = 100
 _MAX_INNER = 60
+_TOL = 1e-14  # the next step of a quadratically convergent method would be far below rounding
 
 
 def prox_lq(blocks: Array, threshold: Array, q: float) -> Array:
@@ -34,10 +35,10 @@ def prox_lq(blocks: Array, threshold: Array, q: float) -> Array:
     shrinks = threshold > 0
     # In units of the largest entry, so that no scale of input over- or underflows.
     scale = xp.where(largest > 0, largest, 1.0)[..., None, :]
-    u = xp.abs(blocks) / scale
+    u = xp.where(largest[..., None, :] > 0, xp.abs(blocks) / scale, 1.0)  # a zero block stays zero; any u serves it
     tau = xp.where(shrinks, threshold, 1.0)[..., None, :] / xp.where(shrinks[..., None, :], scale, 1.0)
-    x = _magnitudes(u, tau, q) * scale
-    return xp.where(shrinks[..., None, :], xp.copysign(x, blocks), blocks)
+    x = xp.copysign(_magnitudes(u, tau, q) * scale, blocks)
+    return xp.where((shrinks & (largest > 0))[..., None, :], x, blocks)
 
 
 def _magnitudes(u: Array, tau: Array, q: float) -> Array:
@@ -56,8 +57,8 @@ def _magnitudes(u: Array, tau: Array, q: float) -> Array:
         grows = total > 1  # then N is too small
         low, high = xp.where(grows, N, low), xp.where(grows, high, N)
         N_next = _newton_outer(N, r, t, tau, total, q)
-        N_next = xp.where((N_next > low) & (N_next < high), N_next, (low + high) / 2)
-        done = xp.abs(N_next - N) <= 4e-16 * N_next
+        N_next = xp.where((N_next >= low) & (N_next <= high), N_next, (low + high) / 2)
+        done = xp.abs(N_next - N) <= _TOL * N_next
         N = N_next
         if bool(xp.all(done | (total == 0))):
             break
@@ -87,7 +88,7 @@ def _solve_inner(u: Array, tau: Array, N: Array, t: Array, p: float) -> Array:
         power = N * t**p
         step = (power + tau * t - u) / (p * power / xp.where(t > 0, t, 1.0) + tau)
         t_next = xp.minimum(xp.clip(t - step, 0), bound)
-        done = bool(xp.all(xp.abs(t_next - t) <= 4e-16 * bound))
+        done = bool(xp.all(xp.abs(t_next - t) <= _TOL * bound))
         t = t_next
         if done:
             break

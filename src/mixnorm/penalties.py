@@ -45,7 +45,8 @@ class GroupNorm:
 
     def value(self, blocks: Array, weight: Array) -> Array:
         """Σ_g weight_g ‖w_g‖_q; an infinite weight costs nothing where the block is zero."""
-        return _weighted_sum(vector_norm(blocks, self.q), weight)
+        norm = vector_norm(blocks, self.q)
+        return _weighted_sum(norm, norm, weight)
 
     def prox(self, blocks: Array, threshold: Array) -> Array:
         """Shrink every block; exactly zero where its dual norm is at most the threshold."""
@@ -80,7 +81,8 @@ class L2:
 
     def value(self, blocks: Array, weight: Array) -> Array:
         """½ Σ_g weight_g ‖w_g‖²."""
-        return _weighted_sum(vector_norm(blocks, 2) ** 2 / 2, weight)
+        norm = vector_norm(blocks, 2)
+        return _weighted_sum(norm**2 / 2, norm, weight)
 
     def prox(self, blocks: Array, threshold: Array) -> Array:
         """Divide every block by 1 + threshold."""
@@ -105,7 +107,8 @@ def vector_norm(blocks: Array, p: float) -> Array:
     return largest * (xp.sqrt(total) if p == 2 else total ** (1 / p))
 
 
-def _weighted_sum(amounts: Array, weight: Array) -> Array:
+def _weighted_sum(amounts: Array, norm: Array, weight: Array) -> Array:
     xp = namespace(amounts)
-    # ∞ · 0 is 0 here: a group that is out and stays out costs nothing.
-    return xp.sum(xp.where(amounts > 0, weight, 0.0) * amounts, axis=-2)
+    # ∞ · 0 is 0 here: a group that is out and stays out costs nothing; one that is in, however little, costs ∞.
+    finite = xp.where(xp.isfinite(weight), weight, 0.0) * amounts
+    return xp.sum(xp.where((norm > 0) & xp.isinf(weight), weight, finite), axis=-2)

@@ -73,7 +73,9 @@ def _newton_outer(N: Array, r: Array, t: Array, tau: Array, total: Array, q: flo
     xp = namespace(N)
     p = 1 / (q - 1)
     weight = p * N * r + tau * t
-    slope = xp.sum(xp.where(weight > 0, t * p * r * r / xp.where(weight > 0, weight, 1.0), 0.0), axis=-2, keepdims=True)
+    slope = xp.sum(
+        xp.where(weight > 0, t * p * r * r / xp.where(weight > 0, weight, 1.0), 0.0), axis=-2, keepdims=True
+    )
     slope = xp.where(slope > 0, slope, 1.0)
     safe = xp.where(total > 0, total, 1.0)
     return N - (1 - safe ** (1 / q)) * safe / slope

@@ -85,7 +85,7 @@ def alpha_max(stack: Stack) -> Array:
 
 
 def _best_dual(stack: Stack, W: Array, a: Array, v: Array) -> Array:
-    """max over feasible κ of D(κ) = κ S₁ − κ² S₂."""
+    """Max over feasible κ of D(κ) = κ S₁ − κ² S₂."""
     xp = namespace(W)
     linear, quadratic = stack.loss.dual_terms(a, stack.trial_weight)
     S1, S2 = xp.sum(linear, axis=(1, 2)), xp.sum(quadratic, axis=(1, 2))

@@ -56,7 +56,9 @@ class Groups:
             )
         for feature, label in enumerate(labels):
             if label is None or (isinstance(label, float | np.floating) and not np.isfinite(label)):
-                raise ValueError(f"groups must hold a label for every feature, but that of feature {feature} is {label}.")
+                raise ValueError(
+                    f"groups must hold a label for every feature, but that of feature {feature} is {label}."
+                )
         try:
             unique, index = np.unique(labels, return_inverse=True)
         except TypeError as error:

@@ -41,7 +41,9 @@ class GroupNorm:
 
     def __post_init__(self):
         if not 1 <= self.q <= 2:
-            raise ValueError(f"Invalid value for the 'q' parameter. Allowed are values from 1 to 2, but got {self.q!r}.")
+            raise ValueError(
+                f"Invalid value for the 'q' parameter. Allowed are values from 1 to 2, but got {self.q!r}."
+            )
 
     def value(self, blocks: Array, weight: Array) -> Array:
         """Σ_g weight_g ‖w_g‖_q; an infinite weight costs nothing where the block is zero."""

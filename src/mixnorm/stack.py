@@ -9,7 +9,8 @@ for every one of the B × K problems, p = s / Σ s. A fold is a 0/1 column of s,
 adaptive norm a column of β; subjects with fewer trials are padded with trials of weight zero.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 from ._arrays import Array, like, matmul_transposed, namespace
@@ -73,13 +74,13 @@ class Stack:
 
     @cached_property
     def trial_weight(self) -> Array:
-        """p = s / Σ s over all trials of all subjects, (B, T, n, K)."""
+        """P = s / Σ s over all trials of all subjects, (B, T, n, K)."""
         xp = namespace(self.sample_weight)
         return self.sample_weight / xp.sum(self.sample_weight, axis=(1, 2), keepdims=True)
 
     @cached_property
     def threshold(self) -> Array:
-        """alpha β_g, (B, G, K)."""
+        """Alpha β_g, (B, G, K)."""
         return self.alpha[:, None, :] * self.group_weights
 
     @cached_property
@@ -172,3 +173,9 @@ class Solution:
     objective: Array
     gap: Array
     n_iter: Array
+
+    @classmethod
+    def join(cls, parts: Sequence["Solution"]) -> "Solution":
+        """Put solutions of single columns side by side."""
+        xp = namespace(parts[0].W)
+        return cls(*(xp.concat([getattr(part, f.name) for part in parts], axis=-1) for f in fields(cls)))

@@ -90,9 +90,15 @@ def _free_coordinates(stack: Stack, i: int, k: int) -> _FreeCoordinates:
     E = np.zeros((T, n, T, signed.shape[-1]))
     E[np.arange(T), :, np.arange(T)] = signed
     E = E.reshape(T * n, T, -1)
-    E = np.concatenate([E[:, :, : len(features)].reshape(T * n, -1), E[:, :, len(features) :].reshape(T * n, -1)], axis=1)
+    E = np.concatenate(
+        [E[:, :, : len(features)].reshape(T * n, -1), E[:, :, len(features) :].reshape(T * n, -1)], axis=1
+    )
     return _FreeCoordinates(
-        E, to_numpy(stack.trial_weight)[i, :, :, k].ravel(), features, T, float(to_numpy(stack.similarity)[i, k])
+        E,
+        to_numpy(stack.trial_weight)[i, :, :, k].ravel(),
+        features,
+        T,
+        float(to_numpy(stack.similarity)[i, k]),
     )
 
 

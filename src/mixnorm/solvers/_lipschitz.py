@@ -35,7 +35,9 @@ def power_estimate(stack: Stack) -> Array:
     B, T, _, d, K = stack.shape
     c2 = intercept_scale(stack)[:, None, :]
     # A fixed, irregular start: no randomness in a fit, and no symmetry to be orthogonal to the answer by accident.
-    u = like(stack.X, np.cos(np.arange(d) ** 2 + 1.0))[None, None, :, None] + xp.zeros((B, T, d, K), dtype=stack.X.dtype)
+    u = like(stack.X, np.cos(np.arange(d) ** 2 + 1.0))[None, None, :, None] + xp.zeros(
+        (B, T, d, K), dtype=stack.X.dtype
+    )
     v = xp.ones_like(u[:, :, 0, :])
     size = xp.ones_like(v)
     for _ in range(_POWER_ITERATIONS):

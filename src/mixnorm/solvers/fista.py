@@ -13,6 +13,7 @@ from .._arrays import Array, device, like, namespace, to_numpy
 from ..certificate import Certificate, certify
 from ..stack import Solution, Stack
 from ._lipschitz import intercept_scale, power_estimate
+from ._sequence import solve_in_sequence
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,10 @@ class Fista:
 
     certify_every: int = 20
 
+    def path(self, stack: Stack, alphas: Array, tol: float, max_iter: int) -> list[Solution]:
+        """Solve the stack at a sequence of alphas (A, B, K), each from the solution before."""
+        return solve_in_sequence(self.solve, stack, alphas, tol, max_iter)
+
     def solve(self, stack: Stack, tol: float, max_iter: int, start: tuple[Array, Array] | None = None) -> Solution:
         """Solve every problem of the stack to a relative gap of tol, or for max_iter iterations."""
         xp = namespace(stack.X)
@@ -56,7 +61,9 @@ class Fista:
         state = _first_iterate(stack, certificate.W, certificate.b)
         n_iter = 0
         while True:
-            rows, columns = result.unfinished(tol)
+            # At first only a point that is optimal to rounding is taken as it is: just below alpha_max the zero model
+            # is within any tol, and yet a sensor is to be found.
+            rows, columns = result.unfinished(tol if n_iter else min(tol, 1e-12))
             if not rows.shape[0] or n_iter >= max_iter:
                 return result.solution()
             if (rows.shape[0], columns.shape[0]) != (running.shape[0], running.shape[4]):

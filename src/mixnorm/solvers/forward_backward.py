@@ -6,6 +6,7 @@ from .._arrays import Array, namespace
 from ..certificate import certify
 from ..stack import Solution, Stack
 from ._lipschitz import intercept_scale, paper_constant
+from ._sequence import solve_in_sequence
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,10 @@ class ForwardBackward:
 
     certify_every: int = 50
 
+    def path(self, stack: Stack, alphas: Array, tol: float, max_iter: int) -> list[Solution]:
+        """Solve the stack at a sequence of alphas (A, B, K), each from the solution before."""
+        return solve_in_sequence(self.solve, stack, alphas, tol, max_iter)
+
     def solve(self, stack: Stack, tol: float, max_iter: int, start: tuple[Array, Array] | None = None) -> Solution:
         """Solve every problem of the stack to a relative gap of tol, or for max_iter iterations."""
         xp = namespace(stack.X)
@@ -25,7 +30,7 @@ class ForwardBackward:
         step_b = step * intercept_scale(stack)
         n_iter = 0
         certificate = certify(stack, W, b)
-        while bool(xp.any(certificate.gap > tol)) and n_iter < max_iter:
+        while bool(xp.any(certificate.gap > (tol if n_iter else min(tol, 1e-12)))) and n_iter < max_iter:
             for _ in range(min(self.certify_every, max_iter - n_iter)):
                 a = stack.dual_variable(stack.scores(W, b))
                 forward = W + step[:, None, None, :] * stack.descent(W, a)

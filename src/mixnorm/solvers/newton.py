@@ -14,7 +14,7 @@ its dual ball enters by a proximal step. The next alpha of a path starts from th
 step is the predictor along the path.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from .._arrays import like, to_numpy
 from ..certificate import certify
 from ..intercept import solve_intercept
 from ..losses import SquaredHinge
-from ..penalties import vector_norm
 from ..stack import Solution, Stack
 from ._hessian import WorkingHessian
 from ._newton_system import Curvature, solve_single, solve_subjects, solve_trials
@@ -127,9 +126,11 @@ class _Problem:
         self.Z = to_numpy(stack.X)[i][:, used] * self.y[:, :, None]
         self.loss: SquaredHinge = stack.loss
         self.penalty = stack.penalty
-        self.q = stack.penalty.q if stack.penalty.is_norm else 2.0
         self.fit_intercept = stack.fit_intercept
         T, _, d = self.Z.shape
+        self.q = stack.penalty.q if stack.penalty.is_norm else 2.0
+        if stack.penalty.is_norm and T * stack.groups.sizes.max() == 1:
+            self.q = 1.0  # groups of one coefficient: every q is ℓ1
         self.similarity = float(to_numpy(stack.similarity)[i, k]) if T > 1 else 0.0
         beta = to_numpy(stack.group_weights)[i, :, k]
         if self.q == 1:
@@ -143,6 +144,7 @@ class _Problem:
         trace = 2 * np.matmul(self.p[:, None, :], self.Z**2)[:, 0]
         self.trace = np.bincount(self.atom_of.ravel(), weights=trace.ravel(), minlength=len(self.beta))
         self._active: _Active | None = None
+        self.damping = 1e-4 if self.q == 1 else 0.0
 
     def solve(self, alpha: float, point: _Point, tol: float, max_iter: int) -> tuple[_Point, int]:
         """Descend from a point until the relative gap is at most tol; return the point and the number of steps."""
@@ -252,7 +254,7 @@ class _Problem:
         return _Point(point.W + length * direction, point.b, point.Zw + length * change)
 
     def _line_minimum(self, point: _Point, direction, change, price: float) -> float:
-        """argmin over t > 0 of the objective along a direction that costs ``price`` per unit, nearly."""
+        """Argmin over t > 0 of the objective along a direction that costs ``price`` per unit, nearly."""
         margins = point.Zw + self.y * point.b[:, None]
         bend = 0.0
         if self.similarity:
@@ -327,7 +329,7 @@ def _newton_step(problem: _Problem, point: _Point, active: _Active, tau, gamma, 
         predicted += 2 * problem.similarity * (dw - dw.mean(axis=0))
     gamma_of = gamma[active.group] * active.mask
     u = w + gamma_of * slope
-    du = dw - gamma_of * predicted
+    du = dw - gamma_of * predicted if problem.q > 1 else dw
     return _line_search(problem, point, active, (u, du, db), gamma * tau, tau, value, decrease)
 
 
@@ -349,7 +351,7 @@ def _penalty_curvature(problem: _Problem, active: _Active, w, tau, gamma):
     weight = np.where(smooth, 0.0, np.minimum((q - 1) * tau / norm, 1e8 * problem.trace[active.atoms]))
     scale = np.where(active.mask, ratio ** (1 - q / 2) if 1 < q < 2 else 1.0, 0.0)
     direction = np.where(penalised & active.mask, sign * ratio ** (q / 2), 0.0)
-    diagonal = np.where(active.mask, weight[group], 1.0)
+    diagonal = np.where(active.mask, weight[group] + problem.damping * problem.trace[active.atoms][group], 1.0)
     slope = np.where(penalised & active.mask, tau[group] * sign * ratio ** (q - 1), 0.0)
     if 1 < q < 2:
         # For small coefficients the step must be long in u, where the prox is smooth, not in w, where it is not.
@@ -373,7 +375,7 @@ def _line_search(problem, point, active, move, threshold, tau, value, decrease):
     u, du, db = move
     rows = active.rows[:, problem.hessian.n_free :]
     length = 1.0
-    for _ in range(_MAX_HALVINGS):
+    for halving in range(_MAX_HALVINGS):
         w = u + length * du
         if problem.penalty.is_norm:
             w = active.prox(problem.penalty, w, threshold)
@@ -384,6 +386,12 @@ def _line_search(problem, point, active, move, threshold, tau, value, decrease):
         blocks = np.append(w.ravel(), 0.0)[active.slots]
         reached = problem._smooth(Zw, W, b) + float(problem.penalty.value(blocks[..., None], tau[:, None])[0])
         if reached <= value - 1e-4 * length * decrease or (decrease <= 1e-12 * value and reached <= value):
+            if problem.q == 1:
+                problem.damping = (
+                    max(problem.damping / 4, 1e-9)
+                    if halving == 0
+                    else min(problem.damping * 4.0 ** (halving - 1), 1e3)
+                )
             return _Point(W, b, Zw), reached, decrease
         length /= 2
     return None

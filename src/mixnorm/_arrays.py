@@ -1,0 +1,40 @@
+"""The few array-API helpers that the numerical ring shares.
+
+scikit-learn ships array-api-compat, so that the core needs nothing else to run on NumPy, PyTorch and CuPy.
+"""
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from sklearn.externals.array_api_compat import array_namespace, device, is_numpy_array
+
+Array = Any  #: an array of any namespace that follows the array API standard
+
+
+def namespace(*arrays: Array) -> ModuleType:
+    """Return the array-API namespace that all the arrays share."""
+    return array_namespace(*arrays)
+
+
+def like(reference: Array, values: Any, dtype: Any = None) -> Array:
+    """Return ``values`` as an array in the namespace and on the device of ``reference``."""
+    xp = namespace(reference)
+    return xp.asarray(values, dtype=reference.dtype if dtype is None else dtype, device=device(reference))
+
+
+def to_numpy(array: Array) -> np.ndarray:
+    """Copy an array of any namespace and device to the host."""
+    if is_numpy_array(array):
+        return array
+    if hasattr(array, "get"):  # CuPy refuses implicit copies to the host
+        return array.get()
+    if hasattr(array, "detach"):  # PyTorch
+        return array.detach().cpu().numpy()
+    return np.asarray(array)
+
+
+def matmul_transposed(X: Array, A: Array) -> Array:
+    """Return X'A over the last two axes."""
+    xp = namespace(X, A)
+    return xp.matmul(xp.matrix_transpose(X), A)

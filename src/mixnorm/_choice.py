@@ -1,0 +1,62 @@
+"""Which model of a scored grid to take."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .stack import Solution, Stack
+
+#: Mean scores this close are equal; then the sparser model wins.
+_EQUAL = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A solved and scored grid of alphas.
+
+    Attributes
+    ----------
+    stack : Stack
+        The folds, and last the refit.
+    alphas : ndarray of shape (A,)
+    solutions : list of A Solution
+    scores : ndarray of shape (A, folds)
+    n_selected : ndarray of shape (A,)
+        Number of sensors of the refit.
+    """
+
+    stack: Stack
+    alphas: np.ndarray
+    solutions: list[Solution]
+    scores: np.ndarray
+    n_selected: np.ndarray
+
+
+def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tuple[int, int]:
+    """Return the positions of the chosen grid and of the chosen alpha in it.
+
+    "best": the best mean score, on equal scores the fewest sensors, then the largest alpha. "1se": among the models
+    whose mean score is at most one standard error (of the best model's folds) below the best, the largest alpha of
+    each grid, and among grids the fewest sensors.
+    """
+    means = np.stack([c.scores.mean(axis=1) for c in candidates])
+    sensors = np.stack([c.n_selected for c in candidates])
+    alphas = np.stack([c.alphas for c in candidates])
+    allowed = np.ones_like(means, dtype=bool) if max_sensors is None else sensors <= max_sensors
+    if not allowed.any():
+        raise ValueError(
+            f"No model of the grid has at most max_sensors={max_sensors} sensors (the sparsest has {sensors.min()}); "
+            "add larger alphas."
+        )
+    best = means[allowed].max()
+    if rule == "best":
+        eligible = allowed & (means >= best - _EQUAL)
+    else:
+        place = np.unravel_index(np.argmax(np.where(allowed, means, -np.inf)), means.shape)
+        folds = candidates[place[0]].scores[place[1]]
+        error = folds.std(ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
+        eligible = allowed & (means >= best - error - _EQUAL)
+        largest = np.where(eligible, alphas, -np.inf)
+        eligible &= largest == largest.max(axis=1, keepdims=True)
+    order = np.lexsort((-alphas.ravel(), sensors.ravel(), ~eligible.ravel()))
+    return tuple(int(i) for i in np.unravel_index(order[0], means.shape))

@@ -1,0 +1,60 @@
+"""What all fitted linear classifiers here share: scores, predictions, sensors by name."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ._inputs import Trials, read_predict
+from .groups import Groups
+from .penalties import vector_norm
+from .persistence import Archivable
+
+
+class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
+    """A linear classifier whose features belong to sensors; subclasses fit ``coef_`` and ``intercept_``."""
+
+    def decision_function(self, X) -> np.ndarray:
+        """Return the score of every trial: x·w + b (equation 1); positive for ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+            Channels of mne.Epochs are matched by name.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        check_is_fitted(self)
+        trials = read_predict(self, X)
+        return (trials.matrix.astype(self.coef_.dtype, copy=False) @ self.coef_.T + self.intercept_).ravel()
+
+    def predict(self, X) -> np.ndarray:
+        """Return the label of every trial.
+
+        Parameters
+        ----------
+        X : as for `decision_function`
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        positive = self.decision_function(X) > 0
+        return self.classes_[positive.astype(int)]
+
+    def _note_input(self, trials: Trials) -> None:
+        """Keep what `read_predict` needs in order to recognise the same channels again."""
+        self._epochs_shape, self._ch_names, self._recording = trials.shape, trials.ch_names, trials.recording
+
+    def _set_sensors(self, groups: Groups, W: np.ndarray, q: float) -> None:
+        """Set the attributes that speak of sensors from coefficients W (T, d)."""
+        self.groups_ = groups.labels.copy()
+        self.group_norms_ = vector_norm(groups.to_blocks(W[..., None]), q)[:, 0].astype(W.dtype)
+        self.selected_groups_ = self.groups_[self.group_norms_ != 0]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.three_d_array = True
+        return tags

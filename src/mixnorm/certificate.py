@@ -1,0 +1,103 @@
+r"""How far a fit can be from the optimum: the relative duality gap. It knows no solver.
+
+With p = s/Σs, margins m and a_i = −p_i ℓ'(m_i) = 2 p_i max(0, 1 − m_i), the dual value
+
+    D(a) = Σ_i (a_i − a_i² / (4 p_i)) − similarity Σ_t ‖w_t − w̄‖²
+
+bounds the optimum from below whenever a ≥ 0, Σ_i a_i y_i = 0 for each subject (with an intercept), and the vector
+v_t = X_t'(a_t∘y_t) − 2 similarity (w_t − w̄) satisfies ‖v_g‖_{q*} ≤ alpha β_g for every group; ℓ2 has no such
+constraint but subtracts ‖v‖²/(2 alpha). The intercepts are solved exactly first, which makes the equalities hold;
+then (a, w − w̄) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂.
+"""
+
+from dataclasses import dataclass
+
+from ._arrays import Array, namespace
+from .intercept import solve_intercept
+from .stack import Stack
+from .unpenalised import equality_residual, solve_unpenalised
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A point, polished in its unpenalised coordinates, with its primal and dual values.
+
+    Attributes
+    ----------
+    W, b : the point; only b and the coefficients of unpenalised groups may differ from what was handed in.
+    primal, dual, gap : arrays of shape (B, K)
+        P, D and (P − D)/P (0 when P = 0).
+    descent : array of shape (B, T, d, K)
+        Minus the gradient of the smooth part at the point.
+    """
+
+    W: Array
+    b: Array
+    primal: Array
+    dual: Array
+    gap: Array
+    descent: Array
+
+
+def certify(stack: Stack, W: Array, b: Array) -> Certificate:
+    """Certify the point (W, b) of every problem of the stack."""
+    W, b, scores = polish(stack, W, b)
+    primal = stack.objective(W, scores)
+    a = stack.dual_variable(scores)
+    feasible = None
+    if stack.has_unpenalised:
+        a, feasible = equality_residual(stack, W, a)
+    v = stack.descent(W, a)
+    dual = _best_dual(stack, W, a, v)
+    xp = namespace(primal)
+    if feasible is not None:
+        dual = xp.where(feasible, dual, 0.0)  # a = 0 is always feasible
+    # The dual value never exceeds the primal one but by rounding.
+    difference = xp.clip(primal - dual, 0)
+    gap = xp.where(primal > 0, difference / xp.where(primal > 0, primal, 1.0), 0.0)
+    return Certificate(W, b, primal, dual, gap, v)
+
+
+def polish(stack: Stack, W: Array, b: Array) -> tuple[Array, Array, Array]:
+    """Solve intercepts and unpenalised coefficients exactly, the rest held; return W, b and the scores."""
+    if stack.has_unpenalised:
+        W, b = solve_unpenalised(stack, W, b)
+        return W, b, stack.scores(W, b)
+    if not stack.fit_intercept:
+        return W, b, stack.scores(W, b)
+    scores = namespace(W).matmul(stack.X, W)
+    b = solve_intercept(stack.loss, scores, stack.y[..., None], stack.trial_weight, b)
+    return W, b, scores + b[:, :, None, :]
+
+
+def alpha_max(stack: Stack) -> Array:
+    """Return the smallest alpha at which no penalised group is chosen, exactly, (B, K).
+
+    alpha_max = max_g ‖v_g‖_{q*} / β_g over 0 < β_g < ∞, where v is minus the gradient at the solution of the
+    problem in the intercepts and the unpenalised coefficients alone.
+    """
+    xp = namespace(stack.X)
+    W, _, scores = polish(stack, *stack.start())
+    v = stack.descent(W, stack.dual_variable(scores))
+    norms = stack.penalty.dual_norm(stack.groups.to_blocks(v))
+    ratio = norms / xp.where(stack.penalised, stack.group_weights, 1.0)
+    return xp.max(xp.where(stack.penalised, ratio, 0.0), axis=1)
+
+
+def _best_dual(stack: Stack, W: Array, a: Array, v: Array) -> Array:
+    """Max over feasible κ of D(κ) = κ S₁ − κ² S₂."""
+    xp = namespace(W)
+    linear, quadratic = stack.loss.dual_terms(a, stack.trial_weight)
+    S1, S2 = xp.sum(linear, axis=(1, 2)), xp.sum(quadratic, axis=(1, 2))
+    if W.shape[1] > 1:
+        S2 = S2 + stack.similarity * xp.sum(stack.deviation(W) ** 2, axis=(1, 2))
+    norms = xp.where(stack.penalised, stack.penalty.dual_norm(stack.groups.to_blocks(v)), 0.0)
+    limit = xp.where(stack.penalised, stack.threshold, 1.0)
+    if stack.penalty.is_norm:
+        largest = xp.max(norms / limit, axis=1)
+        kappa_max = 1 / xp.where(largest > 0, largest, 1e-300)
+    else:
+        S2 = S2 + xp.sum(norms**2 / (2 * limit), axis=1)
+        kappa_max = xp.full_like(S1, float("inf"))
+    kappa = xp.minimum(S1 / xp.where(S2 > 0, 2 * S2, 1.0), kappa_max)
+    return kappa * S1 - kappa**2 * S2

@@ -1,0 +1,37 @@
+"""Solvers of stacks of problems. All give the same answers; they differ in what they need and how fast they are.
+
+Each one has ``path(stack, alphas, tol, max_iter)``: solve every problem of a stack at a sequence of alphas (A, B, K),
+each from the solution before, and return one `Solution` per step of the sequence.
+"""
+
+import numpy as np
+
+from .._arrays import Array, is_numpy_array, like, namespace, to_numpy
+from ..stack import Solution, Stack
+from .fista import Fista
+from .forward_backward import ForwardBackward
+from .newton import Newton
+
+__all__ = ["SOLVERS", "Fista", "ForwardBackward", "Newton", "solve_path"]
+
+SOLVERS = {"newton": Newton, "fista": Fista, "forward-backward": ForwardBackward}
+
+
+def solve_path(stack: Stack, alphas: Array, *, solver: str = "auto", tol: float, max_iter: int) -> list[Solution]:
+    """Solve a stack at every alpha of (A, B, K) arrays, in any order, and return the solutions in the order given.
+
+    ``solver="auto"`` takes Newton's method for NumPy arrays and the accelerated first-order method elsewhere.
+    """
+    if solver == "auto":
+        solver = "newton" if is_numpy_array(stack.X) else "fista"
+    if solver not in SOLVERS:
+        raise ValueError(
+            f"Invalid value for the 'solver' parameter. Allowed values are 'auto', "
+            f"{', '.join(map(repr, SOLVERS))}, but got {solver!r} instead."
+        )
+    # Warm starts go from sparse to dense: from the largest alpha down.
+    order = np.argsort(-to_numpy(alphas).max(axis=(1, 2)), kind="stable")
+    xp = namespace(alphas)
+    ordered = xp.take(alphas, like(alphas, order, dtype=xp.int64), axis=0)
+    solutions = SOLVERS[solver]().path(stack, ordered, tol, max_iter)
+    return [solutions[place] for place in np.argsort(order)]

@@ -1,0 +1,99 @@
+"""The Hessian of the loss on the columns that were ever active, kept up to date by the trials that cross the margin."""
+
+import numpy as np
+
+
+class WorkingHessian:
+    """2 Z' diag(p·[m < 1]) Z of every subject on a growing set of known columns.
+
+    Z holds the trials times their labels. The first known column is the intercept's (the labels themselves) where
+    there is one. Adding columns costs O(n · new · known), a trial that crosses the margin O(known²), so that
+    along a path the Hessian is never computed twice.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (T, n, d)
+    y, p : ndarrays of shape (T, n)
+        Labels and relative weights.
+    fit_intercept : bool
+    """
+
+    def __init__(self, Z: np.ndarray, y: np.ndarray, p: np.ndarray, fit_intercept: bool):
+        T, n, d = Z.shape
+        self._Z, self._p = Z, p
+        self._inside = np.zeros((T, n), dtype=bool)
+        self._n_known = 0
+        self._place = np.full(d, -1)
+        # Known columns as rows of a (T, columns, n) array: contiguous, so that products with it are plain BLAS calls.
+        self._rows = np.empty((T, 0, n))
+        self._values = np.empty((T, 0, 0))
+        self.n_free = int(fit_intercept)
+        if fit_intercept:
+            self._append(y[:, None, :])
+
+    def columns(self, features: np.ndarray) -> np.ndarray:
+        """Return the places of some features among the known columns, adding those that are new."""
+        new = features[self._place[features] < 0]
+        if len(new):
+            self._place[new] = self._n_known + np.arange(len(new))
+            self._append(np.ascontiguousarray(self._Z[:, :, new].transpose(0, 2, 1)))
+        return self._place[features]
+
+    def rows(self, columns: np.ndarray) -> np.ndarray:
+        """Return the intercept's and some other known columns, as (T, 1 + columns, n)."""
+        if len(columns) + self.n_free == self._n_known and np.all(np.diff(columns) == 1):
+            return self._rows[:, : self._n_known]  # a view: everything known is active, in order
+        return self._rows[:, self._with_free(columns)]
+
+    def at(self, inside: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Return the Hessian on the intercept and some known columns, the trials in ``inside`` (T, n) being active."""
+        self._cross(inside)
+        if len(columns) + self.n_free == self._n_known and np.all(np.diff(columns) == 1):
+            return self._values[:, : self._n_known, : self._n_known]
+        index = self._with_free(columns)
+        return self._values[:, index[:, None], index[None, :]]
+
+    def _with_free(self, columns: np.ndarray) -> np.ndarray:
+        return np.concatenate([np.arange(self.n_free), columns])
+
+    def _append(self, rows: np.ndarray) -> None:
+        known, total = self._n_known, self._n_known + rows.shape[1]
+        if total > self._rows.shape[1]:
+            self._grow(total)
+        self._rows[:, known:total] = rows
+        for t in range(len(rows)):
+            inside = self._inside[t]
+            if inside.any():
+                weighted = rows[t][:, inside] * (2 * self._p[t, inside])
+                cross = self._rows[t, :total][:, inside] @ weighted.T
+                self._values[t, :total, known:total] = cross
+                self._values[t, known:total, :total] = cross.T
+        self._n_known = total
+
+    def _grow(self, total: int) -> None:
+        """Make room for at least ``total`` columns, doubling so that growth costs little over a path."""
+        T, _, n = self._rows.shape
+        size = min(max(total, 2 * self._rows.shape[1]), self._Z.shape[2] + self.n_free)
+        known = self._n_known
+        rows, values = np.empty((T, size, n)), np.zeros((T, size, size))
+        rows[:, :known] = self._rows[:, :known]
+        values[:, :known, :known] = self._values[:, :known, :known]
+        self._rows, self._values = rows, values
+
+    def _cross(self, inside: np.ndarray) -> None:
+        """Add the trials that came inside the margin, take out those that left it."""
+        known = self._n_known
+        for t in range(len(inside)):
+            crossed = np.flatnonzero(inside[t] != self._inside[t])
+            if not len(crossed):
+                continue
+            view = self._values[t, :known, :known]
+            if 2 * len(crossed) > inside[t].sum():  # then a fresh start is cheaper
+                crossed = np.flatnonzero(inside[t])
+                view[:] = 0
+                sign = 1.0
+            else:
+                sign = np.where(inside[t, crossed], 1.0, -1.0)
+            part = self._rows[t, :known][:, crossed]
+            view += (part * (2 * sign * self._p[t, crossed])) @ part.T
+        self._inside = inside.copy()

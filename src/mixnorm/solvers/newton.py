@@ -1,0 +1,408 @@
+r"""Newton's method on the active groups, one problem at a time: the solver that reaches the certificate on EEG.
+
+Where w_g ≠ 0 the penalty is smooth, and f is piecewise quadratic: its Hessian H changes only by the trials that cross
+the margin. With r_i = |w_i|/‖w_g‖_q, k_i = sign(w_i) r_i^{q/2} (a unit vector in each group) and R = diag(r_i^{1−q/2}),
+
+    ∇² alpha β_g ‖w_g‖_q = c_g R⁻¹ (I − k k') R⁻¹,        c_g = alpha β_g (q − 1) / ‖w_g‖_q,
+
+so that in the variables R⁻¹w every q in (1, 2] has the shape of q = 2: the Newton system is R H R + c (I − k k').
+ℓ1 is the case of groups of one coefficient, where the curvature vanishes.
+
+The step is taken in the variable before the prox (Robinson's normal map): u = w + γ ∂Ω(w), w = prox_γΩ(u),
+δu = (I + γ ∇²Ω) δw. A group whose u falls inside the dual ball leaves, exactly zero; a group whose gradient has left
+its dual ball enters by a proximal step. The next alpha of a path starts from the solution before it, so that the first
+step is the predictor along the path.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._arrays import like, to_numpy
+from ..certificate import certify
+from ..intercept import solve_intercept
+from ..losses import SquaredHinge
+from ..stack import Solution, Stack
+from ._hessian import WorkingHessian
+from ._newton_system import Curvature, solve_single, solve_subjects, solve_trials
+
+_MAX_INNER = 30
+_MAX_HALVINGS = 40
+#: γ of the normal map in units of one over the group's share of the trace of the Hessian; measured, flat around this.
+_GAMMA = 25.0
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Second-order solver for ℓ2, ℓ1 and ℓ1-ℓq, 1 < q ≤ 2. Requires of the loss a piecewise constant curvature."""
+
+    def path(self, stack: Stack, alphas: np.ndarray, tol: float, max_iter: int) -> list[Solution]:
+        """Solve every problem of the stack at a sequence of alphas (A, B, K), each from the solution before."""
+        B, T, _, d, K = stack.shape
+        A = len(alphas)
+        W, b, n_iter = np.zeros((A, B, T, d, K)), np.zeros((A, B, T, K)), np.zeros((A, B, K), dtype=np.int64)
+        for i in range(B):
+            for k in range(K):
+                problem = _Problem(stack, i, k)
+                point = _Point.zero(problem)
+                for j in range(A):
+                    point, steps = problem.solve(float(alphas[j, i, k]), point, tol, max_iter)
+                    W[j, i, :, :, k], b[j, i, :, k], n_iter[j, i, k] = point.W, point.b, steps
+        return [self._certified(stack, alphas[j], W[j], b[j], n_iter[j]) for j in range(A)]
+
+    @staticmethod
+    def _certified(stack, alpha, W, b, n_iter) -> Solution:
+        X = stack.X
+        stack = stack.with_alpha(like(X, alpha))
+        found = certify(stack, like(X, W), like(X, b))
+        return Solution(found.W, found.b, found.primal, found.gap, n_iter)
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """A point of one problem and its scores without intercept, signed by the labels: Z w, (T, n)."""
+
+    W: np.ndarray
+    b: np.ndarray
+    Zw: np.ndarray
+
+    @classmethod
+    def zero(cls, problem: "_Problem") -> "_Point":
+        T, n, d = problem.Z.shape
+        return cls(np.zeros((T, d)), np.zeros(T), np.zeros((T, n)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Active:
+    """The coordinates of the active atoms: m features of every subject.
+
+    Attributes
+    ----------
+    atoms : ndarray of shape (a,)
+    features : ndarray of shape (m,)
+    columns : ndarray of shape (m,)
+        Places in the working Hessian.
+    group : ndarray of shape (T, m)
+        Position in ``atoms``.
+    mask : ndarray of shape (T, m)
+        False where a feature is active for another subject only (ℓ1).
+    slots : ndarray of shape (a, r)
+        Flat positions in (T, m) of the coordinates of each atom, T m where there is none.
+    rows : ndarray of shape (T, free + m, n)
+    """
+
+    atoms: np.ndarray
+    features: np.ndarray
+    columns: np.ndarray
+    group: np.ndarray
+    mask: np.ndarray
+    slots: np.ndarray
+    rows: np.ndarray
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Sum coordinates (T, m) over each atom, (a,)."""
+        return np.bincount(self.group.ravel(), weights=values.ravel(), minlength=len(self.atoms))
+
+    def prox(self, penalty, values: np.ndarray, threshold: np.ndarray) -> np.ndarray:
+        """Prox of coordinates (T, m) with one threshold per atom."""
+        blocks = np.append(values.ravel(), 0.0)[self.slots]
+        shrunk = penalty.prox(blocks[..., None], threshold[:, None])[..., 0]
+        out = np.zeros(values.size + 1)
+        out[self.slots] = shrunk
+        return out[:-1].reshape(values.shape)
+
+
+class _Problem:
+    """One problem of a stack, with what is kept along its path.
+
+    An *atom* is what is zero or not as a whole: a group over all subjects, or with ℓ1 a single coefficient.
+    """
+
+    def __init__(self, stack: Stack, i: int, k: int):
+        p = to_numpy(stack.trial_weight)[i, :, :, k]
+        used = p.any(axis=0)
+        self.p = np.ascontiguousarray(p[:, used])
+        self.y = to_numpy(stack.y)[i][:, used]
+        self.Z = to_numpy(stack.X)[i][:, used] * self.y[:, :, None]
+        self.loss: SquaredHinge = stack.loss
+        self.penalty = stack.penalty
+        self.fit_intercept = stack.fit_intercept
+        T, _, d = self.Z.shape
+        self.q = stack.penalty.q if stack.penalty.is_norm else 2.0
+        if stack.penalty.is_norm and T * stack.groups.sizes.max() == 1:
+            self.q = 1.0  # groups of one coefficient: every q is ℓ1
+        self.similarity = float(to_numpy(stack.similarity)[i, k]) if T > 1 else 0.0
+        beta = to_numpy(stack.group_weights)[i, :, k]
+        if self.q == 1:
+            self.atom_of = np.arange(T * d).reshape(T, d)
+            self.beta = np.tile(beta[stack.groups.index], T)
+        else:
+            self.atom_of = np.tile(stack.groups.index, (T, 1))
+            self.beta = beta
+        self.blocks = _padded_members(self.atom_of.ravel(), len(self.beta))
+        self.hessian = WorkingHessian(self.Z, self.y, self.p, self.fit_intercept)
+        trace = 2 * np.matmul(self.p[:, None, :], self.Z**2)[:, 0]
+        self.trace = np.bincount(self.atom_of.ravel(), weights=trace.ravel(), minlength=len(self.beta))
+        self._active: _Active | None = None
+        self.damping = 1e-4 if self.q == 1 else 0.0
+
+    def solve(self, alpha: float, point: _Point, tol: float, max_iter: int) -> tuple[_Point, int]:
+        """Descend from a point until the relative gap is at most tol; return the point and the number of steps."""
+        tau = alpha * self.beta
+        gamma = _GAMMA / np.maximum(self.trace, 1e-300)
+        steps, before, first = 0, np.inf, True
+        while True:
+            point = self._exact_intercept(point)
+            value = self._value(point, tau)
+            a = self._dual(point)
+            descent = self._descent(point, a)
+            norms = self._dual_norms(descent)
+            gap = self._gap(point, a, tau, norms, value)
+            present = self._present(point)
+            entering = self._violators(present, norms, tau)
+            # A zero model is only taken where nothing asks to enter, however little it would bring.
+            done = gap <= tol and not (first and len(entering))
+            stalled = value >= before and not len(entering)
+            if done or stalled or steps >= max_iter:
+                return point, steps
+            before, first = value, False
+            if len(entering):
+                point = self._enter(point, entering, descent, tau, gamma)
+                present[entering] = True
+            taken, point = self._inner(point, present, tau, gamma, max(0.1 * tol, 0.05 * gap), max_iter - steps)
+            steps += max(taken, 1)
+
+    # One look at the whole problem.
+
+    def _exact_intercept(self, point: _Point) -> _Point:
+        if not self.fit_intercept:
+            return point
+        args = (self.y * point.Zw)[..., None], self.y[..., None], self.p[..., None], point.b[:, None]
+        return _Point(point.W, solve_intercept(self.loss, *args)[:, 0], point.Zw)
+
+    def _dual(self, point: _Point) -> np.ndarray:
+        return self.loss.dual_variable(point.Zw + self.y * point.b[:, None], self.p)
+
+    def _descent(self, point: _Point, a: np.ndarray) -> np.ndarray:
+        descent = np.matmul(a[:, None, :], self.Z)[:, 0]
+        if self.similarity:
+            descent -= 2 * self.similarity * (point.W - point.W.mean(axis=0))
+        return descent
+
+    def _dual_norms(self, descent: np.ndarray) -> np.ndarray:
+        blocks = np.append(descent.ravel(), 0.0)[self.blocks]
+        return self.penalty.dual_norm(blocks[..., None])[:, 0]
+
+    def _value(self, point: _Point, tau: np.ndarray) -> float:
+        norms = np.append(point.W.ravel(), 0.0)[self.blocks]
+        penalty = self.penalty.value(norms[..., None], tau[:, None])[0]
+        return self._smooth(point.Zw, point.W, point.b) + penalty
+
+    def _smooth(self, Zw: np.ndarray, W: np.ndarray, b: np.ndarray) -> float:
+        value = np.vdot(self.p, self.loss.value(Zw + self.y * b[:, None]))
+        if self.similarity:
+            value += self.similarity * np.sum((W - W.mean(axis=0)) ** 2)
+        return float(value)
+
+    def _present(self, point: _Point) -> np.ndarray:
+        """Atoms that are not zero, or never are."""
+        present = np.zeros(len(self.beta), dtype=bool)
+        present[self.atom_of[point.W != 0]] = True
+        present |= self.beta == 0
+        if not self.penalty.is_norm:
+            present |= np.isfinite(self.beta)
+        return present
+
+    def _violators(self, present: np.ndarray, norms: np.ndarray, tau: np.ndarray) -> np.ndarray:
+        """The absent atoms whose gradient asks most for them, at most half as many as are present (at least a few)."""
+        if not self.penalty.is_norm:
+            return np.empty(0, dtype=int)
+        outside = np.flatnonzero(~present & (norms > tau * (1 + 1e-10)))
+        most = max(2 if self.q > 1 else 16, int(present.sum()) // 2)
+        return outside[np.argsort(-norms[outside] / tau[outside], kind="stable")[:most]]
+
+    def _gap(self, point, a, tau, norms, value) -> float:
+        """The certificate's gap, from what the solver has at hand; the certificate itself has the last word."""
+        safe = np.where(self.p > 0, self.p, 1.0)
+        S1, S2 = a.sum(), (a * a / (4 * safe)).sum()
+        if self.similarity:
+            S2 += self.similarity * np.sum((point.W - point.W.mean(axis=0)) ** 2)
+        limited = (self.beta > 0) & np.isfinite(self.beta)
+        kappa = np.inf
+        if not self.penalty.is_norm:
+            S2 += np.sum(norms[limited] ** 2 / (2 * tau[limited]))
+        elif limited.any():
+            kappa = 1 / max(np.max(norms[limited] / tau[limited]), 1e-300)
+        kappa = min(kappa, S1 / (2 * S2) if S2 > 0 else 1.0)
+        dual = kappa * S1 - kappa**2 * S2
+        return (value - dual) / value if value > 0 else 0.0
+
+    # Steps.
+
+    def _enter(self, point: _Point, entering, descent, tau, gamma) -> _Point:
+        """Proximal step of the entering atoms, its common length chosen by exact line search."""
+        slots = self.blocks[entering]
+        forward = np.append(descent.ravel(), 0.0)[slots] * gamma[entering, None]
+        step = self.penalty.prox(forward[..., None], (gamma * tau)[entering, None])[..., 0]
+        price = float(self.penalty.value(step[..., None], tau[entering, None])[0])
+        direction = np.zeros(point.W.size + 1)
+        direction[slots] = step
+        direction = direction[:-1].reshape(point.W.shape)
+        features = np.flatnonzero(direction.any(axis=0))
+        change = np.matmul(self.Z[:, :, features], direction[:, features, None])[..., 0]
+        length = self._line_minimum(point, direction, change, price)
+        return _Point(point.W + length * direction, point.b, point.Zw + length * change)
+
+    def _line_minimum(self, point: _Point, direction, change, price: float) -> float:
+        """Argmin over t > 0 of the objective along a direction that costs ``price`` per unit, nearly."""
+        margins = point.Zw + self.y * point.b[:, None]
+        bend = 0.0
+        if self.similarity:
+            spread = direction - direction.mean(axis=0)
+            bend = 2 * self.similarity * np.sum(spread**2)
+            price = price + 2 * self.similarity * np.sum(spread * (point.W - point.W.mean(axis=0)))
+        length, low, high = 1.0, 0.0, np.inf
+        for _ in range(50):
+            at = margins + length * change
+            slope = price + bend * length - np.vdot(self.loss.dual_variable(at, self.p), change)
+            curvature = bend + np.vdot(self.p * self.loss.curvature(at), change**2)
+            low, high = (low, length) if slope > 0 else (length, high)
+            following = length - slope / curvature if curvature > 0 else np.inf
+            if not low < following < high:
+                following = (low + high) / 2 if np.isfinite(high) else 2 * length
+            if abs(following - length) <= 1e-3 * length:
+                break
+            length = following
+        return length
+
+    def _inner(self, point: _Point, present, tau, gamma, tol: float, max_iter: int) -> tuple[int, _Point]:
+        """Newton steps on the present atoms until the step's predicted decrease is below tol of the value."""
+        value = self._value(point, tau)
+        for step in range(min(_MAX_INNER, max_iter)):
+            active = self._activate(present)
+            moved = _newton_step(self, point, active, tau, gamma, value)
+            if moved is None:
+                return step, point
+            point, value, decrease = moved
+            if decrease <= tol * value:
+                return step + 1, point
+            present = self._present(point)
+        return min(_MAX_INNER, max_iter), point
+
+    def _activate(self, present: np.ndarray) -> _Active:
+        atoms = np.flatnonzero(present)
+        if self._active is None or not np.array_equal(atoms, self._active.atoms):
+            mask = present[self.atom_of]
+            features = np.flatnonzero(mask.any(axis=0))
+            columns = self.hessian.columns(features)
+            order = np.argsort(columns)
+            features, columns = features[order], columns[order]
+            position = np.zeros(len(present), dtype=int)
+            position[atoms] = np.arange(len(atoms))
+            group, mask = position[self.atom_of[:, features]], mask[:, features]
+            slots = _padded_members(np.where(mask, group, -1).ravel(), len(atoms))
+            self._active = _Active(atoms, features, columns, group, mask, slots, self.hessian.rows(columns))
+        return self._active
+
+
+def _newton_step(problem: _Problem, point: _Point, active: _Active, tau, gamma, value):
+    """Take one step on the active atoms; return the new point, its value and the predicted decrease, or None."""
+    free = problem.hessian.n_free
+    tau, gamma = tau[active.atoms], gamma[active.atoms]
+    margins = point.Zw + problem.y * point.b[:, None]
+    a = problem.loss.dual_variable(margins, problem.p)
+    gradient = -np.matmul(active.rows, a[..., None])[..., 0]
+    w = point.W[:, active.features]
+    inside = (margins < 1) & (problem.p > 0)
+    if problem.similarity:
+        gradient[:, free:] += 2 * problem.similarity * (w - w.mean(axis=0))
+    curvature, slope, gamma = _penalty_curvature(problem, active, w, tau, gamma)
+    residual = gradient.copy()
+    residual[:, free:] += slope
+    scale = np.concatenate([np.ones((len(w), free)), curvature.scale], axis=1)
+    step = scale * _solve(problem, active, inside, curvature, -scale * residual)
+    decrease = -float(np.vdot(residual, step))
+    bent = 2 * problem.p * inside * np.matmul(step[:, None, :], active.rows)[:, 0]
+    predicted = np.matmul(active.rows, bent[..., None])[:, free:, 0] + residual[:, free:]
+    dw, db = step[:, free:], step[:, 0] if free else np.zeros(len(w))
+    if problem.similarity:
+        predicted += 2 * problem.similarity * (dw - dw.mean(axis=0))
+    gamma_of = gamma[active.group] * active.mask
+    u = w + gamma_of * slope
+    du = dw - gamma_of * predicted if problem.q > 1 else dw
+    return _line_search(problem, point, active, (u, du, db), gamma * tau, tau, value, decrease)
+
+
+def _penalty_curvature(problem: _Problem, active: _Active, w, tau, gamma):
+    """Curvature and gradient of the penalty at w, and the γ of the normal map (0: the penalty is smooth there)."""
+    q, group = problem.q, active.group
+    if not problem.penalty.is_norm:
+        diagonal = tau[group]
+        zero = np.zeros_like(w)
+        curvature = Curvature(np.ones_like(w), diagonal, zero, group, np.zeros(len(tau)), problem.similarity)
+        return curvature, diagonal * w, np.zeros(len(tau))
+    size = np.abs(w)
+    norm = active.sums(size * active.mask) if q == 1 else active.sums(size**q) ** (1 / q)
+    smooth = (tau == 0) | (norm == 0)
+    norm = np.where(smooth, 1.0, norm)
+    ratio = np.where(smooth[group], 1.0, size / norm[group])
+    sign = np.sign(w)
+    penalised = ~smooth[group]
+    weight = np.where(smooth, 0.0, np.minimum((q - 1) * tau / norm, 1e8 * problem.trace[active.atoms]))
+    scale = np.where(active.mask, ratio ** (1 - q / 2) if 1 < q < 2 else 1.0, 0.0)
+    direction = np.where(penalised & active.mask, sign * ratio ** (q / 2), 0.0)
+    diagonal = np.where(active.mask, weight[group] + problem.damping * problem.trace[active.atoms][group], 1.0)
+    slope = np.where(penalised & active.mask, tau[group] * sign * ratio ** (q - 1), 0.0)
+    if 1 < q < 2:
+        # For small coefficients the step must be long in u, where the prox is smooth, not in w, where it is not.
+        gamma = np.maximum(gamma, norm / np.where(tau > 0, tau, np.inf))
+    curvature = Curvature(scale, diagonal, direction, group, weight, problem.similarity)
+    return curvature, slope, np.where(smooth, 0.0, gamma)
+
+
+def _solve(problem: _Problem, active: _Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
+    """Solve the Newton system by whichever route is cheapest."""
+    if len(rhs) > 1:
+        return solve_subjects(problem.hessian.at(inside, active.columns), curvature, rhs)
+    if rhs.shape[1] > 1.2 * inside.sum() and problem.q > 1:
+        trials = inside[0]
+        return solve_trials(active.rows[0][:, trials], problem.p[0, trials], curvature, rhs[0])[None]
+    return solve_single(problem.hessian.at(inside, active.columns)[0], curvature, rhs[0])[None]
+
+
+def _line_search(problem, point, active, move, threshold, tau, value, decrease):
+    """Halve the step through the prox until the objective falls enough."""
+    u, du, db = move
+    rows = active.rows[:, problem.hessian.n_free :]
+    length = 1.0
+    for halving in range(_MAX_HALVINGS):
+        w = u + length * du
+        if problem.penalty.is_norm:
+            w = active.prox(problem.penalty, w, threshold)
+        b = point.b + length * db
+        Zw = np.matmul(w[:, None, :], rows)[:, 0]
+        W = np.zeros_like(point.W)
+        W[:, active.features] = w
+        blocks = np.append(w.ravel(), 0.0)[active.slots]
+        reached = problem._smooth(Zw, W, b) + float(problem.penalty.value(blocks[..., None], tau[:, None])[0])
+        if reached <= value - 1e-4 * length * decrease or (decrease <= 1e-12 * value and reached <= value):
+            if problem.q == 1:
+                problem.damping = (
+                    max(problem.damping / 4, 1e-9)
+                    if halving == 0
+                    else min(problem.damping * 4.0 ** (halving - 1), 1e3)
+                )
+            return _Point(W, b, Zw), reached, decrease
+        length /= 2
+    return None
+
+
+def _padded_members(label: np.ndarray, n_labels: int) -> np.ndarray:
+    """Positions of every label 0 … n_labels − 1 as rows, padded with len(label); label −1 is left out."""
+    order = np.argsort(label, kind="stable")
+    order = order[np.searchsorted(label[order], 0) :]
+    sizes = np.bincount(label[order], minlength=n_labels)
+    members = np.full((n_labels, max(int(sizes.max(initial=0)), 1)), len(label))
+    within = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    members[label[order], within] = order
+    return members

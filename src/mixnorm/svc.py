@@ -1,0 +1,397 @@
+"""The single-subject estimators: one fit, and a fit with its parameters chosen by cross-validation."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.model_selection import check_cv
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+
+from ._choice import Choice, choose
+from ._folds import Fold, route, score_folds, scorer_object, split_folds
+from ._inputs import Trials, encode_labels, read_fit
+from ._linear import LinearSensorClassifier
+from ._weights import adaptive_weights, check_both_classes, check_sample_weight, class_balance
+from .path import Method, check_alpha, check_alphas, largest_alpha, warn_unconverged
+from .stack import Solution, Stack
+
+
+class _SingleSubject(LinearSensorClassifier):
+    """What fitting has in common, with and without cross-validation."""
+
+    def _method(self, q: float) -> Method:
+        if self.adaptive and self.penalty != "group":
+            raise ValueError(f"adaptive=True is for penalty='group', but got penalty={self.penalty!r}.")
+        return Method(
+            self.penalty,
+            q,
+            self.groups,
+            self.group_weights,
+            self.fit_intercept,
+            self.tol,
+            self.max_iter,
+            self.solver,
+        )
+
+    def _read(self, X, y, sample_weight) -> tuple[Trials, np.ndarray, np.ndarray]:
+        """Validate X, y and the weights; return the trials, y as −1 and +1, and the weights of trials."""
+        trials, y = read_fit(self, X, y)
+        self.classes_, signs = encode_labels(y)
+        weights = check_sample_weight(sample_weight, len(signs))
+        check_both_classes(weights, signs, self.classes_)
+        return trials, signs, weights
+
+    def _keep(self, trials: Trials, stack: Stack, solution: Solution, norm_order: float) -> None:
+        """Set the fitted attributes from the last problem of a solved stack."""
+        self._note_input(trials)
+        self.coef_ = solution.W[0, :, :, -1].astype(trials.dtype)
+        self.intercept_ = solution.b[0, :, -1].astype(trials.dtype)
+        self.n_iter_ = int(solution.n_iter[0, -1])
+        self.dual_gap_ = float(solution.gap[0, -1])
+        self.objective_ = float(solution.objective[0, -1])
+        self._set_sensors(stack.groups, self.coef_, norm_order)
+
+
+class GroupSVC(_SingleSubject):
+    r"""Large-margin classifier that chooses its sensors: squared hinge with a mixed-norm penalty, certified.
+
+    Minimises, over w and b,
+
+        Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + alpha Ω(w)
+
+    with Ω(w) = Σ_g β_g ‖w_g‖_q (``penalty="group"``, the paper's GSVM-q; GSVM-2 for q = 2; GSVM-a with
+    ``adaptive=True``), ‖w‖₁ (``"l1"``, SVM-1) or ½‖w‖² (``"l2"``, SVM).
+
+    Parameters
+    ----------
+    alpha : float
+        Strength of the penalty; at alpha_max and above no sensor is chosen.
+    penalty : {"group", "l1", "l2"}
+    q : float
+        Inner norm, 1 ≤ q ≤ 2; for ``penalty="group"``.
+    groups : one label per column of a 2-D X
+        Which sensor a feature belongs to; None: every column its own. Epochs (trials, channels, times) need none.
+    group_weights : array in the order of ``groups_``, or dict by label
+        β; 0: always kept, infinity: never chosen.
+    adaptive : bool
+        Weigh every group by 1/‖w*_g‖_q of a first fit at the same alpha.
+    fit_intercept : bool
+    class_weight : dict, "balanced" or None
+    tol : float
+        Relative duality gap (P − D)/P to reach.
+    max_iter : int
+    solver : {"auto", "newton", "fista", "forward-backward"}
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, d)
+    intercept_ : ndarray of shape (1,)
+    classes_ : ndarray of shape (2,)
+    groups_ : ndarray of shape (G,)
+        Labels of the sensors: sorted, or the channels in order.
+    group_norms_ : ndarray of shape (G,)
+        ‖w_g‖_q of every sensor.
+    selected_groups_ : ndarray
+        The sensors whose coefficients are not all zero.
+    dual_gap_, objective_ : float
+        The certificate: the objective is at most ``dual_gap_ * objective_`` above the optimum.
+    n_iter_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixnorm import GroupSVC
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["nontarget", "target"], 50)
+    >>> X = rng.standard_normal((100, 4, 3))
+    >>> X[y == "target", 2] += 1  # only channel 2 carries the effect
+    >>> model = GroupSVC(alpha=0.3).fit(X, y)
+    >>> model.selected_groups_
+    array([2])
+    >>> model.dual_gap_ < 1e-6
+    True
+    """
+
+    def __init__(
+        self,
+        alpha=0.01,
+        *,
+        penalty="group",
+        q=2.0,
+        groups=None,
+        group_weights=None,
+        adaptive=False,
+        fit_intercept=True,
+        class_weight=None,
+        tol=1e-6,
+        max_iter=10_000,
+        solver="auto",
+    ):
+        self.alpha = alpha
+        self.penalty = penalty
+        self.q = q
+        self.groups = groups
+        self.group_weights = group_weights
+        self.adaptive = adaptive
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+
+    def fit(self, X, y, sample_weight=None) -> "GroupSVC":
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs (EEG taken in µV)
+        y : array of shape (n,)
+            Any two labels.
+        sample_weight : array of shape (n,)
+
+        Returns
+        -------
+        self
+        """
+        alpha, method = check_alpha(self.alpha), self._method(self.q)
+        trials, signs, weights = self._read(X, y, sample_weight)
+        weights = class_balance(weights, signs, self.classes_, self.class_weight)
+        check_both_classes(weights, signs, self.classes_)
+        stack = method.stack(trials, signs, weights[:, None])
+        alphas = np.full((1, 1, 1), alpha)
+        solution = method.solve(stack, alphas)[0]
+        if self.adaptive:
+            stack, solution = self._second_stage(method, stack, solution, alphas)
+        elif stack.penalty.is_norm and not stack.has_unpenalised:
+            _warn_zero_model(alpha, solution, stack)
+        warn_unconverged([solution], self.tol)
+        self._keep(trials, stack, solution, method.norm_order)
+        return self
+
+    def _second_stage(self, method: Method, stack: Stack, first: Solution, alphas) -> tuple[Stack, Solution]:
+        stack = reweighted(stack, first, method.q)
+        if not np.isfinite(stack.group_weights).any():
+            _warn_no_survivor()
+        return stack, method.solve(stack, alphas)[0]
+
+
+class GroupSVCCV(_SingleSubject):
+    r"""`GroupSVC` with alpha, and q if several are given, chosen by cross-validation.
+
+    All folds and alphas, and the path of the refit on all trials, go to the solver in one call.
+
+    Parameters
+    ----------
+    alphas : int or sequence of floats
+        A number: a log grid from alpha_max (on all training data, for each q) down to 1e-3 of it.
+    penalty, groups, group_weights, fit_intercept, class_weight, tol, max_iter, solver
+        As in `GroupSVC`.
+    q : float or sequence of floats
+    adaptive : bool
+        The adaptive norm: alpha of a first stage is chosen by CV with plain weights, then every fold takes its
+        weights β_g = 1/‖w*_g‖_q (over their geometric mean) from its own first-stage fit, the refit from the full one.
+    cv : int, splitter or iterable of splits
+    scoring : str or callable
+    rule : {"best", "1se"}
+        The best mean score (among scores within 1e-12 the sparser model), or the largest alpha whose mean score is
+        within one standard error of the best (for several q the one with the fewest sensors).
+    max_sensors : int or None
+        Only models with at most this many sensors are considered.
+    n_jobs : int or None
+        Folds in parallel.
+
+    Attributes
+    ----------
+    alpha_, q_ : float
+        What was chosen.
+    alphas_ : ndarray of shape (A,), or (Q, A) for several q
+    scores_ : ndarray of shape (A, folds) or (Q, A, folds)
+    n_selected_ : ndarray of shape (A,) or (Q, A)
+        Number of sensors along the refit path.
+    coef_, intercept_, classes_, groups_, group_norms_, selected_groups_, n_iter_, dual_gap_, objective_
+        Of the model refitted on all trials, as in `GroupSVC`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixnorm import GroupSVCCV
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.tile([0, 1], 60)
+    >>> X = rng.standard_normal((120, 6, 3))
+    >>> X[y == 1, 2] += 1
+    >>> model = GroupSVCCV(alphas=10, rule="1se").fit(X, y)
+    >>> model.selected_groups_
+    array([2])
+    """
+
+    def __init__(
+        self,
+        alphas=20,
+        *,
+        penalty="group",
+        q=2.0,
+        groups=None,
+        group_weights=None,
+        adaptive=False,
+        fit_intercept=True,
+        class_weight=None,
+        cv=3,
+        scoring="roc_auc",
+        rule="best",
+        max_sensors=None,
+        n_jobs=None,
+        tol=1e-6,
+        max_iter=10_000,
+        solver="auto",
+    ):
+        self.alphas = alphas
+        self.penalty = penalty
+        self.q = q
+        self.groups = groups
+        self.group_weights = group_weights
+        self.adaptive = adaptive
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.max_sensors = max_sensors
+        self.n_jobs = n_jobs
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+
+    def fit(self, X, y, sample_weight=None, **params) -> "GroupSVCCV":
+        """Choose the parameters by cross-validation and fit on all trials.
+
+        Parameters
+        ----------
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs (EEG taken in µV)
+        y : array of shape (n,)
+        sample_weight : array of shape (n,)
+            Also given to the scorer.
+        **params : dict
+            ``groups``: one label per trial, for a group-wise splitter (trials of one character stay together). With
+            metadata routing enabled, whatever splitter and scorer request.
+
+        Returns
+        -------
+        self
+        """
+        several, qs = self._qs()
+        self._check_rule()
+        trials, signs, weights = self._read(X, y, sample_weight)
+        routed = route(self, params, sample_weight)
+        labels = self.classes_[(signs > 0).astype(int)]
+        folds = split_folds(self.cv, trials.matrix, labels, routed.split)
+        stacks = [self._method(q).stack(trials, signs, self._columns(weights, signs, folds)) for q in qs]
+        score = partial(score_folds, folds=folds, labels=labels, scoring=self.scoring, params=routed.score)
+        candidates = [self._candidates(self._method(q), stack, score) for q, stack in zip(qs, stacks)]
+        best, alpha = choose(candidates, self.rule, self.max_sensors)
+        self._set_choice(candidates, several, qs, best, alpha)
+        found = candidates[best]
+        warn_unconverged(found.solutions, self.tol)
+        self._keep(trials, found.stack, found.solutions[alpha], self._method(qs[best]).norm_order)
+        return self
+
+    def _qs(self) -> tuple[bool, list[float]]:
+        several = np.ndim(self.q) > 0
+        qs = list(np.atleast_1d(np.asarray(self.q, dtype=object)))
+        if not qs:
+            raise ValueError("q must hold at least one value.")
+        # With ℓ1 and ℓ2 all q are the same method.
+        return several, qs
+
+    def _check_rule(self) -> None:
+        if self.rule not in ("best", "1se"):
+            raise ValueError(
+                f"Invalid value for the 'rule' parameter. Allowed values are 'best' and '1se', but got {self.rule!r} instead."
+            )
+        if self.max_sensors is not None and not (
+            isinstance(self.max_sensors, int | np.integer) and self.max_sensors >= 0
+        ):
+            raise ValueError(f"max_sensors must be a whole number or None, but got {self.max_sensors!r}.")
+
+    def _columns(self, weights: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.ndarray:
+        """Weights (n, folds + 1): the training trials of every fold, then all trials for the refit."""
+        columns = [weights * fold.train for fold in folds] + [weights]
+        for column in columns:
+            check_both_classes(column, signs, self.classes_)
+        return np.stack([class_balance(c, signs, self.classes_, self.class_weight) for c in columns], axis=1)
+
+    def _candidates(self, method: Method, stack: Stack, score: Callable) -> Choice:
+        """Solve and score the grid of one q; for the adaptive norm, twice."""
+        found = self._grid(method, stack, score)
+        if not self.adaptive:
+            return found
+        _, first = choose([found], "best", None)
+        stack = reweighted(stack, found.solutions[first], method.q)
+        if not np.isfinite(stack.group_weights[..., -1]).any():
+            _warn_no_survivor()
+        return self._grid(method, stack, score)
+
+    def _grid(self, method: Method, stack: Stack, score: Callable) -> Choice:
+        alphas = check_alphas(self.alphas, stack)
+        grid = np.repeat(alphas[:, None, None], stack.shape[-1], axis=2)
+        solutions = solve_columns(method, stack, grid, self.n_jobs)
+        scores = score(stack, solutions)
+        blocks = np.stack([stack.groups.to_blocks(s.W[..., -1:])[0, :, :, 0] for s in solutions])
+        n_selected = (blocks != 0).any(axis=2).sum(axis=1)
+        return Choice(stack, alphas, solutions, scores, n_selected)
+
+    def _set_choice(self, candidates, several: bool, qs, best: int, alpha: int) -> None:
+        self.alpha_ = float(candidates[best].alphas[alpha])
+        self.q_ = float(qs[best])
+        stacked = [np.stack([getattr(c, name) for c in candidates]) for name in ("alphas", "scores", "n_selected")]
+        self.alphas_, self.scores_, self.n_selected_ = stacked if several else [array[0] for array in stacked]
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return how metadata reach the splitter and the scorer."""
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(splitter=check_cv(self.cv), method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        return router.add(
+            scorer=scorer_object(self.scoring),
+            method_mapping=MethodMapping().add(caller="fit", callee="score"),
+        )
+
+
+def reweighted(stack: Stack, first: Solution, q: float) -> Stack:
+    """Return the stack with the adaptive weights of a first-stage solution, problem by problem."""
+    beta = adaptive_weights(first.W[0], stack.groups, q, stack.group_weights[0])
+    return replace(stack, group_weights=beta[None])
+
+
+def solve_columns(method: Method, stack: Stack, grid: np.ndarray, n_jobs: int | None) -> list[Solution]:
+    """Solve the stack, its problems (columns) spread over processes if asked for."""
+    n_columns = stack.shape[-1]
+    if effective_n_jobs(n_jobs) == 1:
+        return method.solve(stack, grid)
+    parts = Parallel(n_jobs=n_jobs)(
+        delayed(method.solve)(stack.take(np.arange(1), np.array([k])), grid[:, :, k : k + 1]) for k in range(n_columns)
+    )
+    return [Solution.join(pieces) for pieces in zip(*parts)]
+
+
+def _warn_zero_model(alpha: float, solution: Solution, stack: Stack) -> None:
+    if solution.W.any():
+        return
+    top = largest_alpha(stack)
+    if alpha >= top:
+        warnings.warn(
+            f"alpha={alpha:.3g} is at or above alpha_max={top:.6g}: no sensor is chosen and the model is zero; take a "
+            "smaller alpha.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_no_survivor() -> None:
+    warnings.warn(
+        "The first stage of the adaptive norm chose no sensor, so that all are left out and the model is zero; take a "
+        "smaller alpha.",
+        UserWarning,
+        stacklevel=4,
+    )

@@ -9,10 +9,10 @@ import sys
 from importlib import import_module
 
 COMMANDS = {
-    "train": "mixnorm.commands.train:train",
-    "predict": "mixnorm.commands.predict:predict",
+    "train": ("mixnorm.commands.train:train", "Train a decoder on recordings; say its AUC and electrodes."),
+    "predict": ("mixnorm.commands.predict:predict", "Score every event of a recording."),
 }
-"""Name of a subcommand → where it lives."""
+"""Name of a subcommand → where it lives, and what it does."""
 
 
 def main() -> None:
@@ -31,16 +31,18 @@ def main() -> None:
         def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
             if name not in COMMANDS:
                 return None
-            module, _, attribute = COMMANDS[name].partition(":")
+            module, _, attribute = COMMANDS[name][0].partition(":")
             return getattr(import_module(module), attribute)
+
+        def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            with formatter.section("Commands"):
+                formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     LazyGroup(
         "mixnorm",
         help="Which EEG electrodes does a brain-computer interface need?",
         no_args_is_help=True,
-        params=[
-            click.Option(["--version"], is_flag=True, expose_value=False, is_eager=True, callback=_version)
-        ],
+        params=[click.Option(["--version"], is_flag=True, expose_value=False, is_eager=True, callback=_version)],
     )()
 
 

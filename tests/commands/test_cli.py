@@ -118,9 +118,17 @@ def test_errors_are_one_line_on_stderr(model, tmp_path, files):
 
 
 def test_help_lists_the_commands_without_importing_them():
-    done = mixnorm("--help")
+    code = (
+        "import sys\nfrom mixnorm.cli import main\nsys.argv = ['mixnorm', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    print([m for m in sys.modules if m.startswith('mixnorm.eeg')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert "train" in done.stdout
     assert "predict" in done.stdout
+    assert done.stdout.strip().endswith("[]")
+
+
+def test_version_and_unknown_commands():
     assert mixnorm("--version").stdout.startswith("mixnorm 0.")
     assert mixnorm("nosuch").returncode == 2
 

@@ -19,9 +19,7 @@ def test_json_has_null_for_what_does_not_exist(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize(
-    "error", [RecordingError("a", "b", "c"), ImportError("x"), OSError("y"), ValueError("z")]
-)
+@pytest.mark.parametrize("error", [RecordingError("a", "b", "c"), ImportError("x"), OSError("y"), ValueError("z")])
 def test_errors_of_users_become_messages(error):
     def fail():
         with messages():

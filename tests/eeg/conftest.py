@@ -55,15 +55,9 @@ def write_bci2000():
         n_samples, n_channels = stored.shape
         parameters = {
             "SamplingRate": "int SamplingRate= 256Hz 256Hz 1 % // rate",
-            "SourceChOffset": f"floatlist SourceChOffset= {n_channels} "
-            + " ".join(["0"] * n_channels)
-            + " // o",
-            "SourceChGain": f"floatlist SourceChGain= {n_channels} "
-            + " ".join(["1"] * n_channels)
-            + " // gain",
-            "ChannelNames": f"list ChannelNames= {n_channels} "
-            + " ".join(changes.pop("names"))
-            + " // names",
+            "SourceChOffset": f"floatlist SourceChOffset= {n_channels} " + " ".join(["0"] * n_channels) + " // o",
+            "SourceChGain": f"floatlist SourceChGain= {n_channels} " + " ".join(["1"] * n_channels) + " // gain",
+            "ChannelNames": f"list ChannelNames= {n_channels} " + " ".join(changes.pop("names")) + " // names",
         } | changes
         lines, place = [], 0
         for name, (bits, _) in states.items():
@@ -74,9 +68,7 @@ def write_bci2000():
         place = 0
         for bits, values in states.values():
             for bit in range(bits):
-                packed[:, (place + bit) // 8] |= (((values >> bit) & 1) << ((place + bit) % 8)).astype(
-                    np.uint8
-                )
+                packed[:, (place + bit) // 8] |= (((values >> bit) & 1) << ((place + bit) % 8)).astype(np.uint8)
             place += bits
         body = "\r\n".join(
             ["[ State Vector Definition ]", *lines, "[ Parameter Definition ]"]

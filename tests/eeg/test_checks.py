@@ -50,31 +50,23 @@ def test_what_makes_no_recording_is_refused(recording, change, message):
 @pytest.mark.parametrize("stray", [0, -1], ids=["one past the end", "one before the start"])
 def test_events_outside_the_recording_are_refused(recording, stray):
     onset = [100, recording.signal.shape[1] if stray == 0 else stray]
-    with pytest.raises(
-        RecordingError, match=r"1 of 2 events lie outside the recording \(sample -?\d+ of \d+\)"
-    ):
+    with pytest.raises(RecordingError, match=r"1 of 2 events lie outside the recording \(sample -?\d+ of \d+\)"):
         checked(at(recording, onset))
 
 
 def test_events_at_the_same_sample_are_refused(recording):
-    with pytest.raises(
-        RecordingError, match=r"2 events have the same onset .* \(first at sample 500\); remove"
-    ):
+    with pytest.raises(RecordingError, match=r"2 events have the same onset .* \(first at sample 500\); remove"):
         checked(at(recording, [400, 500, 500, 600, 600]))
 
 
 def test_window_longer_than_the_recording_is_refused(recording):
     short = replace(at(recording, [0, 50]), signal=recording.signal[:, :128])
-    with pytest.raises(
-        RecordingError, match=r"the window of 0\.59.* s is longer than the recording \(0\.5 s\)"
-    ):
+    with pytest.raises(RecordingError, match=r"the window of 0\.59.* s is longer than the recording \(0\.5 s\)"):
         prepare(short)
 
 
 def test_rate_too_low_for_the_filter_is_refused(recording):
-    with pytest.raises(
-        RecordingError, match=r"^simulated: a rate of 256 Hz is too low for a filter up to 200 Hz"
-    ):
+    with pytest.raises(RecordingError, match=r"^simulated: a rate of 256 Hz is too low for a filter up to 200 Hz"):
         prepare(recording, Preparation(band=(1, 200)))
 
 

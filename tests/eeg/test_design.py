@@ -9,9 +9,7 @@ from mixnorm.eeg import Preparation, RecordingError, prepare, simulated_recordin
 
 
 def test_trials_are_those_of_the_formula(recording):
-    design = prepare(
-        recording, Preparation(band=(1, 10), order=3, n_samples=5, window=(0.0, 0.5), reduce="pick")
-    )
+    design = prepare(recording, Preparation(band=(1, 10), order=3, n_samples=5, window=(0.0, 0.5), reduce="pick"))
     sos = sps.butter(3, [1, 10], "bandpass", fs=256, output="sos")
     for trial in (0, 17, 239):
         onset = recording.events.onset[trial]
@@ -43,9 +41,7 @@ def test_reference_is_subtracted_and_named_ones_leave(recording, reference):
         assert_allclose(referenced.X, X - X.mean(axis=1, keepdims=True), atol=1e-10)
     else:
         assert referenced.ch_names == ("Fz", "Pz", "P3", "P4")
-        assert_allclose(
-            referenced.X, X[:, [0, 2, 4, 5]] - X[:, [1, 3]].mean(axis=1, keepdims=True), atol=1e-10
-        )
+        assert_allclose(referenced.X, X[:, [0, 2, 4, 5]] - X[:, [1, 3]].mean(axis=1, keepdims=True), atol=1e-10)
         assert len(referenced.positions) == 4
 
 
@@ -72,13 +68,9 @@ def test_runs_are_stacked_in_the_channel_order_of_the_first(recording):
 
 
 def test_recordings_that_do_not_fit_together_are_refused(recording):
-    with pytest.raises(
-        RecordingError, match="its channels are not those of the first recording: Cz; drop those"
-    ):
+    with pytest.raises(RecordingError, match="its channels are not those of the first recording: Cz; drop those"):
         prepare([recording, recording.without(["Cz"])])
-    with pytest.raises(
-        RecordingError, match="its sample times, at 250 Hz, are not those of the first one, at 256 Hz"
-    ):
+    with pytest.raises(RecordingError, match="its sample times, at 250 Hz, are not those of the first one, at 256 Hz"):
         prepare([recording, replace(recording, sfreq=250.0)])
     with pytest.raises(ValueError, match="There are no recordings to prepare"):
         prepare([])

@@ -42,13 +42,9 @@ def test_zero_phase_filter_equals_sosfiltfilt(noise):
     assert_allclose(ours, sps.sosfiltfilt(sos, noise, axis=1), atol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("band", "kind", "edge"), [((None, 20.0), "lowpass", 20.0), ((0.5, None), "highpass", 0.5)]
-)
+@pytest.mark.parametrize(("band", "kind", "edge"), [((None, 20.0), "lowpass", 20.0), ((0.5, None), "highpass", 0.5)])
 def test_half_open_bands_are_low_and_high_passes(band, kind, edge):
-    assert_array_equal(
-        design_sos(band, 256.0, "butterworth", 2, 0), sps.butter(2, edge, kind, fs=256.0, output="sos")
-    )
+    assert_array_equal(design_sos(band, 256.0, "butterworth", 2, 0), sps.butter(2, edge, kind, fs=256.0, output="sos"))
 
 
 @settings(max_examples=25, deadline=None)

@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.metrics import roc_auc_score
 
-from mixnorm.eeg import honest_folds, prepare, simulated_recording
-from mixnorm.eeg.folds import cross_validated_auc
+from mixnorm import GroupSVCCV
+from mixnorm.eeg import InOrder, honest_folds, prepare, simulated_recording
+from mixnorm.eeg.folds import cross_validated_auc, fitted
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +60,33 @@ def test_fold_without_a_class_has_no_auc(design, lda):
     aucs = cross_validated_auc(replace(design, y=y), lambda: lda, folds)
     assert aucs[1] is None
     assert all(auc is not None for auc in aucs[2:])
+
+
+def test_inner_folds_keep_groups_whole_and_in_order():
+    groups = np.repeat([5, 2, 9, 7, 1], [3, 4, 2, 5, 6])
+    tests = [test for _, test in InOrder(3).split(np.zeros((20, 2)), groups=groups)]
+    assert_array_equal(np.concatenate(tests), np.arange(20))
+    for group in np.unique(groups):
+        assert sum(np.any(groups[test] == group) for test in tests) == 1
+
+
+@pytest.mark.parametrize("groups", [None, np.zeros(9), np.repeat([0, 1], [4, 5])])
+def test_too_few_groups_are_replaced_by_blocks(groups):
+    splits = list(InOrder(3).split(np.zeros((9, 2)), groups=groups))
+    assert [test.tolist() for _, test in splits] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    assert_array_equal(splits[1][0], [0, 1, 2, 6, 7, 8])
+
+
+def test_groups_reach_the_splitter_of_the_classifier(design):
+    class Spy(InOrder):
+        seen = None
+
+        def split(self, X, y=None, groups=None):
+            type(self).seen = groups
+            return super().split(X, y, groups)
+
+    X, y, groups = design.to_sklearn()
+    fitted(GroupSVCCV(alphas=3, cv=Spy()), X, y, groups)
+    assert_array_equal(Spy.seen, groups)
+    model = fitted(GroupSVCCV(alphas=3, cv=2), X, y, groups)
+    assert model.scores_.shape == (3, 2)

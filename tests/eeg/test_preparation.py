@@ -100,9 +100,7 @@ def test_impossible_preparations_are_refused(changes, message):
 def test_unknown_words_are_refused():
     with pytest.raises(ValueError, match="A preparation has no colour"):
         Preparation.from_dict({"colour": "red"})
-    with pytest.raises(
-        ValueError, match=r"There is no preset 'bnci'; there are 'default', 'epfl', 'uam', 'errp'"
-    ):
+    with pytest.raises(ValueError, match=r"There is no preset 'bnci'; there are 'default', 'epfl', 'uam', 'errp'"):
         Preparation.preset("bnci")
 
 

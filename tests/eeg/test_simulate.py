@@ -103,8 +103,7 @@ def test_cohort_knob_goes_from_equal_to_different_subjects():
     def spread(difference):
         cohort = simulated_cohort(4, 20_000, n_own=0, difference=difference, seed=3)
         means = [
-            cohort.X[(cohort.subject == s) & (cohort.y == 1)].mean(axis=0).ravel()
-            for s in np.unique(cohort.subject)
+            cohort.X[(cohort.subject == s) & (cohort.y == 1)].mean(axis=0).ravel() for s in np.unique(cohort.subject)
         ]
         return np.var(means, axis=0).sum()
 

@@ -45,9 +45,7 @@ def test_readers_name_the_extra(tmp_path, source, extra):
     if not source.startswith("moabb"):
         path.write_bytes(b"something")
     done = run(f"from mixnorm.eeg import read_recording\nread_recording(r'{path}')")
-    assert (
-        f'ImportError: This needs mne, which is not installed: pip install "mixnorm[{extra}]".' in done.stderr
-    )
+    assert f'ImportError: This needs mne, which is not installed: pip install "mixnorm[{extra}]".' in done.stderr
 
 
 def test_writing_a_raw_names_the_extra():

@@ -24,12 +24,8 @@ from mixnorm.eeg.folds import cross_validated_auc
 
 @click.command()
 @click.argument("recordings", nargs=-1, required=True)
-@click.option(
-    "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Model file."
-)
-@click.option(
-    "--preset", type=click.Choice(list(PRESETS)), help="Preparation; by default one that fits the kind."
-)
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Model file.")
+@click.option("--preset", type=click.Choice(list(PRESETS)), help="Preparation; by default one that fits the kind.")
 @click.option("--folds", "n_folds", default=5, show_default=True, help="Folds by character or block.")
 @click.option(
     "--rule", type=click.Choice(["best", "1se"]), default="best", show_default=True, help="How to pick alpha."
@@ -54,9 +50,7 @@ def train(
         design = prepare(runs, Preparation.preset(preset) if preset else None)
         folds = honest_folds(design, n_folds)
         with progress(len(folds) + 1, "fits") as bar:
-            aucs = cross_validated_auc(
-                design, lambda: default_classifier(**choice), folds, lambda _: bar.update()
-            )
+            aucs = cross_validated_auc(design, lambda: default_classifier(**choice), folds, lambda _: bar.update())
             decoder = Decoder.from_design(design, runs[0].ch_names, default_classifier(**choice))
             bar.update()
         save(decoder, output)

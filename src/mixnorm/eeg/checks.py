@@ -46,9 +46,7 @@ def _check_channels(recording: Recording | EpochedRecording) -> None:
             flat.append(name)
     remedy = f"leave them out with drop={[name.split(' (')[0] for name in broken or flat]}"
     if broken:
-        raise RecordingError(
-            recording.source, f"channels with NaN or infinite values: {', '.join(broken)}", remedy
-        )
+        raise RecordingError(recording.source, f"channels with NaN or infinite values: {', '.join(broken)}", remedy)
     if flat:
         raise RecordingError(recording.source, f"flat channels: {', '.join(flat)}", remedy)
 
@@ -59,8 +57,7 @@ def _check_onsets(recording: Recording) -> None:
     if len(outside):
         raise RecordingError(
             recording.source,
-            f"{len(outside)} of {len(onset)} events lie outside the recording"
-            f" (sample {outside[0]} of {n_samples})",
+            f"{len(outside)} of {len(onset)} events lie outside the recording (sample {outside[0]} of {n_samples})",
             "check that events and signal belong together and count samples at the same rate",
         )
     same = np.flatnonzero(np.diff(onset) == 0)

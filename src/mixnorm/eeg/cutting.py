@@ -59,9 +59,7 @@ def re_referenced(
     total = np.zeros(signal.shape[1])
     for name in names:
         total += signal[list(ch_names).index(name)]
-    keep = [
-        channel for channel, name in enumerate(ch_names) if reference == "average" or name not in reference
-    ]
+    keep = [channel for channel, name in enumerate(ch_names) if reference == "average" or name not in reference]
     return signal[keep] - total / len(names), tuple(ch_names[channel] for channel in keep)
 
 
@@ -125,8 +123,7 @@ def _usable(recording: Recording, grid: SampleGrid) -> NDArray[np.bool_]:
     if width > recording.signal.shape[1]:
         raise RecordingError(
             source,
-            f"the window of {width / recording.sfreq:g} s is longer than the recording"
-            f" ({recording.duration:g} s)",
+            f"the window of {width / recording.sfreq:g} s is longer than the recording ({recording.duration:g} s)",
             "record longer or ask for a shorter window",
         )
     inside = windows_inside(recording, grid)

@@ -96,9 +96,7 @@ class Decoder:
         return cls.from_design(prepare(recordings, preparation), first.ch_names, classifier)
 
     @classmethod
-    def from_design(
-        cls, design: Design, ch_names: Sequence[str] | None = None, classifier: Any = None
-    ) -> Decoder:
+    def from_design(cls, design: Design, ch_names: Sequence[str] | None = None, classifier: Any = None) -> Decoder:
         """Fit on a design; ``ch_names``: all channels of the recording, where a reference was taken out."""
         X, y, groups = design.to_sklearn()
         scaler = design.preparation.scaler().fit(X)
@@ -128,6 +126,12 @@ class Decoder:
                 f"its rate is {recording.sfreq:g} Hz, that of the model {self.sfreq:g} Hz",
                 "resample it or train at its rate",
             )
+        if isinstance(recording, Recording) and self.preparation.window is None:
+            raise RecordingError(
+                recording.source,
+                "it is continuous, and the model was trained on epochs without a window",
+                "train on a continuous recording",
+            )
         order = [recording.ch_names.index(name) for name in self.ch_names]
         part = {"ch_names": self.ch_names, "positions": recording.positions[order]}
         if isinstance(recording, Recording):
@@ -143,12 +147,17 @@ class Decoder:
         if isinstance(recording, Recording):
             per_second = recording.sfreq
             inside = windows_inside(recording, self.preparation.grid(recording.sfreq))
-            kept = Events(
-                *(getattr(events, name)[inside] for name in ("onset", "target", "stimulus", "character"))
-            )
+            kept = Events(*(getattr(events, name)[inside] for name in ("onset", "target", "stimulus", "character")))
             recording = replace(recording, events=kept) if inside.any() else recording
+        design = prepare(recording, self.preparation)
+        if len(design.times) != len(self.times) or not np.allclose(design.times, self.times, atol=1e-9):
+            raise RecordingError(
+                recording.source,
+                f"its {len(design.times)} sample times are not the {len(self.times)} of the model",
+                "cut it as the training trials were",
+            )
         score = np.full(len(events), np.nan)
-        score[inside] = [self.score_trial(trial) for trial in prepare(recording, self.preparation).X]
+        score[inside] = [self.score_trial(trial) for trial in design.X]
         return Scores(events.onset / per_second, score, events.target, events.stimulus, events.character)
 
     def score_trial(self, trial: NDArray[np.float64]) -> float:
@@ -179,9 +188,7 @@ class Decoder:
         """The decoder that :meth:`_to_archive` described."""
         name = header["classifier_class"]
         if name not in _CLASSIFIERS:
-            raise ValueError(
-                f"A decoder holds one of {', '.join(_CLASSIFIERS)}, but this one holds {name!r}."
-            )
+            raise ValueError(f"A decoder holds one of {', '.join(_CLASSIFIERS)}, but this one holds {name!r}.")
         prefix = "classifier/"
         nested = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
         preparation = Preparation.from_dict(header["preparation"])

@@ -67,9 +67,7 @@ class Design:
         The groups are the characters, or blocks of neighbouring trials where the source tells none.
         """
         if np.any(self.y == UNKNOWN):
-            raise ValueError(
-                f"{np.sum(self.y == UNKNOWN)} trials have no label; they can be scored, not learned."
-            )
+            raise ValueError(f"{np.sum(self.y == UNKNOWN)} trials have no label; they can be scored, not learned.")
         return self.X, self.y, self.trial_groups()
 
     def trial_groups(self, n_blocks: int = 10) -> NDArray[np.int64]:
@@ -113,9 +111,7 @@ def prepare(
     if not recordings:
         raise ValueError("There are no recordings to prepare.")
     if preparation is None:
-        preparation = Preparation.preset(
-            "epochs" if isinstance(recordings[0], EpochedRecording) else "default"
-        )
+        preparation = Preparation.preset("epochs" if isinstance(recordings[0], EpochedRecording) else "default")
     parts = [cut(checked(recording), preparation) for recording in recordings]
     for recording, part in zip(recordings, parts, strict=True):
         _check_alike(recording.source, part, parts[0])
@@ -133,9 +129,7 @@ def _stacked(
         for name in ("subject", "session", "character", "stimulus", "target")
     )
     return Design(
-        X=np.concatenate(
-            [part.X[:, [part.ch_names.index(name) for name in first.ch_names]] for part in parts]
-        ),
+        X=np.concatenate([part.X[:, [part.ch_names.index(name) for name in first.ch_names]] for part in parts]),
         y=y,
         subject=subject,
         session=session,
@@ -157,9 +151,7 @@ def _unique_characters(
     """Numbers that two characters share only when they are the same one."""
     labels = zip(run.tolist(), subject.tolist(), session.tolist(), character.tolist(), strict=True)
     numbers: dict[tuple, int] = {}
-    unique = [
-        numbers.setdefault(label, len(numbers)) if label[-1] != UNKNOWN else UNKNOWN for label in labels
-    ]
+    unique = [numbers.setdefault(label, len(numbers)) if label[-1] != UNKNOWN else UNKNOWN for label in labels]
     return np.array(unique, dtype=np.int64)
 
 

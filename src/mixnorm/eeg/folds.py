@@ -39,9 +39,9 @@ def honest_folds(design: Design, n_folds: int = 5) -> Folds:
     >>> len(folds), folds.by
     (5, 'character')
     """
-    sessions = np.unique(
-        [f"{who}\n{when}" for who, when in zip(design.subject, design.session)], return_inverse=True
-    )[1]
+    sessions = np.unique([f"{who}\n{when}" for who, when in zip(design.subject, design.session)], return_inverse=True)[
+        1
+    ]
     if sessions.max() > 0:
         return Folds(_in_order(sessions), "session")
     known = np.all(design.character != UNKNOWN)

@@ -98,9 +98,7 @@ class Preparation:
             low, high = getattr(self, name)
             if None not in (low, high) and not low < high:
                 raise ValueError(f"Invalid value for '{name}': it must increase, but got {span}.")
-        if self.band is not None and (
-            self.band == (None, None) or min(e for e in self.band if e is not None) <= 0
-        ):
+        if self.band is not None and (self.band == (None, None) or min(e for e in self.band if e is not None) <= 0):
             raise ValueError(f"Invalid value for 'band': edges must be above 0 Hz, but got {self.band}.")
 
     def _check_counts(self) -> None:
@@ -111,22 +109,29 @@ class Preparation:
         for name in ("order", "n_samples", "decimation"):
             value = getattr(self, name)
             if value is not None and (value != int(value) or value < 1):
-                raise ValueError(
-                    f"Invalid value for '{name}': a whole number above 0 is needed, but got {value}."
-                )
+                raise ValueError(f"Invalid value for '{name}': a whole number above 0 is needed, but got {value}.")
 
     @classmethod
     def preset(cls, name: str) -> Preparation:
-        """One of :data:`PRESETS` by name."""
+        """One of :data:`PRESETS` by name.
+
+        - "default": for any other recording; means of 50 ms from 100 to 700 ms, causal.
+        - "epfl": Hoffmann's steps (2008). Mean of the mastoids as reference; Butterworth 3, 1–8 Hz, forward
+          and backward; 0–1 s, 8 samples (every 256th at 2048 Hz); each channel windsorised at its 10th and
+          90th percentile and scaled to [−1, 1]. Eight samples a second carry 4 Hz at most, so an 8 Hz signal
+          aliases, as the paper's own does: kept as published.
+        - "uam": Chebyshev I of order 5, 2–20 Hz, causal; 0–0.6 s, every 5th sample at 256 Hz, 31 in all. The
+          paper gives neither ripple (0.5 dB here) nor window.
+        - "errp": Butterworth 4, 1–10 Hz, causal; 0–1 s, 16 samples (every 32nd at 512 Hz).
+        - "epochs": for trials that were filtered and cut before they came here; all their samples.
+        """
         if name not in PRESETS:
             raise ValueError(f"There is no preset {name!r}; there are {', '.join(map(repr, PRESETS))}.")
         return PRESETS[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: strings, numbers, lists and None."""
-        return {
-            key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()
-        }
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Preparation:
@@ -134,9 +139,7 @@ class Preparation:
         unknown = set(description) - {field.name for field in fields(cls)}
         if unknown:
             raise ValueError(f"A preparation has no {', '.join(sorted(unknown))}.")
-        return cls(
-            **{key: tuple(value) if isinstance(value, list) else value for key, value in description.items()}
-        )
+        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in description.items()})
 
     def with_(self, **changes: Any) -> Preparation:
         """The same preparation with some fields changed."""
@@ -248,11 +251,7 @@ def _edges(preparation: Preparation, sfreq: float) -> NDArray[np.int64]:
 
 
 PRESETS: dict[str, Preparation] = {
-    # Means of 50 ms from 100 to 700 ms: the causal filter delays a P300 to where this window has it.
     "default": Preparation(),
-    # Hoffmann (2008): mastoid mean as reference, Butterworth 3 forward and backward, windsorised at the
-    # 10th and 90th percentile of each channel, scaled to [−1, 1]. Eight samples a second of a 1–8 Hz
-    # signal alias, as the paper's own do (eight samples a second carry up to 4 Hz); kept as published.
     "epfl": Preparation(
         reference=("MA1", "MA2"),
         band=(1.0, 8.0),
@@ -264,7 +263,6 @@ PRESETS: dict[str, Preparation] = {
         scaling="windsor",
         clip=10.0,
     ),
-    # Ripple and window are not in the paper: 0.5 dB, and the 31 samples that fit 0–600 ms at 256 Hz / 5.
     "uam": Preparation(
         band=(2.0, 20.0),
         family="chebyshev1",
@@ -288,7 +286,6 @@ PRESETS: dict[str, Preparation] = {
         scaling="standard",
         clip=None,
     ),
-    # For trials that were filtered and cut before they came here.
     "epochs": Preparation(band=None, window=None, n_samples=None, reduce="pick"),
 }
 """The default, one preset for each of the paper's real data sets, one for recordings already in epochs."""

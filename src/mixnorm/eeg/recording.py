@@ -64,9 +64,7 @@ class Events:
     character: NDArray[np.int64]
 
     @classmethod
-    def of(
-        cls, onset: object, target: object = None, stimulus: object = None, character: object = None
-    ) -> Events:
+    def of(cls, onset: object, target: object = None, stimulus: object = None, character: object = None) -> Events:
         """Events from anything array-like, sorted by onset; what is left out is not known."""
         onset = np.asarray(onset, dtype=np.int64).ravel()
         order = np.argsort(onset, kind="stable")
@@ -185,9 +183,7 @@ class EpochedRecording:
         return _description(self, head, body)
 
 
-def positions_or_ideal(
-    ch_names: Sequence[str], known: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
+def positions_or_ideal(ch_names: Sequence[str], known: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """The known positions, and the idealised 10–10 ones where none is known."""
     ideal = electrode_positions(ch_names)
     return ideal if known is None else np.where(np.isfinite(known), known, ideal)

@@ -59,9 +59,7 @@ class ChannelScaler(TransformerMixin, BaseEstimator):
             )
         highest = 50 if self.scaling == "windsor" else np.inf
         if self.clip is not None and not 0 <= self.clip < highest:
-            raise ValueError(
-                f"Invalid value for the 'clip' parameter: {self.clip} with {self.scaling!r} scaling."
-            )
+            raise ValueError(f"Invalid value for the 'clip' parameter: {self.clip} with {self.scaling!r} scaling.")
         values = X.transpose(1, 0, 2).reshape(X.shape[1], -1)
         self.center_, self.scale_, self.lower_, self.upper_ = self._learned(values)
         self.scale_ = np.where(self.scale_ > 0, self.scale_, 1.0)
@@ -73,9 +71,7 @@ class ChannelScaler(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = _trials(X)
         if X.shape[1] != self.n_channels_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} channels, but the scaler was fitted on {self.n_channels_in_}."
-            )
+            raise ValueError(f"X has {X.shape[1]} channels, but the scaler was fitted on {self.n_channels_in_}.")
         clipped = np.clip(X, self.lower_[:, None], self.upper_[:, None])
         return (clipped - self.center_[:, None]) / self.scale_[:, None]
 

@@ -134,9 +134,7 @@ def simulated_p300(
     y = _labels(n_trials, target_fraction, rng)
     pattern = np.zeros((n_channels, len(TIMES)))
     pattern[:n_informative] = np.outer(_gains(n_informative), p300_wave(TIMES))
-    X = y[:, None, None] * pattern + noise * _scalp_noise(
-        (n_trials, len(TIMES)), names, noise_correlation, rng
-    )
+    X = y[:, None, None] * pattern + noise * _scalp_noise((n_trials, len(TIMES)), names, noise_correlation, rng)
     return Simulated(X, y, names, names[:n_informative], TIMES)
 
 
@@ -184,9 +182,7 @@ def simulated_cohort(
         own[subject] = tuple(names[channel] for channel in chosen)
         y = _labels(n_trials, 0.5, rng)
         pattern = _own_pattern(np.r_[np.arange(n_common), chosen], len(names), difference, rng)
-        trials.append(
-            y[:, None, None] * pattern + 0.2 * _scalp_noise((n_trials, len(TIMES)), names, 0.0, rng)
-        )
+        trials.append(y[:, None, None] * pattern + 0.2 * _scalp_noise((n_trials, len(TIMES)), names, 0.0, rng))
         labels.append(y)
     whose = np.repeat(subjects, n_trials)
     return Cohort(np.concatenate(trials), np.concatenate(labels), whose, names, names[:n_common], own, TIMES)
@@ -204,9 +200,7 @@ def p300_wave(times: NDArray[np.float64], latency: float = 0.0) -> NDArray[np.fl
     return scale * (raw(np.asarray(times) - latency) - reference.mean())
 
 
-def _end_to_end(
-    X: NDArray[np.float64], y: NDArray[np.int64], ch_names: tuple[str, ...], subject: str
-) -> Recording:
+def _end_to_end(X: NDArray[np.float64], y: NDArray[np.int64], ch_names: tuple[str, ...], subject: str) -> Recording:
     n_trials, n_channels, n_times = X.shape
     signal = X.transpose(1, 0, 2).reshape(n_channels, n_trials * n_times)
     events = Events.of(n_times * np.arange(n_trials), y)
@@ -216,22 +210,16 @@ def _end_to_end(
 
 def _electrodes(n_channels: int, n_informative: int) -> tuple[str, ...]:
     if not 1 <= n_channels <= len(ELECTRODES):
-        raise ValueError(
-            f"Invalid value for 'n_channels': 1 to {len(ELECTRODES)} are known, but got {n_channels}."
-        )
+        raise ValueError(f"Invalid value for 'n_channels': 1 to {len(ELECTRODES)} are known, but got {n_channels}.")
     if not 0 <= n_informative <= n_channels:
-        raise ValueError(
-            f"{n_informative} informative electrodes asked for, but there are {n_channels} channels."
-        )
+        raise ValueError(f"{n_informative} informative electrodes asked for, but there are {n_channels} channels.")
     return ELECTRODES[:n_channels]
 
 
 def _labels(n_trials: int, target_fraction: float, rng: np.random.Generator) -> NDArray[np.int64]:
     """Targets in random places, their number as near to the fraction as whole trials allow."""
     if not 0.0 < target_fraction < 1.0:
-        raise ValueError(
-            f"Invalid value for 'target_fraction': it must lie in (0, 1), but got {target_fraction}."
-        )
+        raise ValueError(f"Invalid value for 'target_fraction': it must lie in (0, 1), but got {target_fraction}.")
     return rng.permutation(np.arange(n_trials) < round(n_trials * target_fraction)).astype(np.int64)
 
 
@@ -256,9 +244,7 @@ def _scalp_noise(
 ) -> NDArray[np.float64]:
     """Unit noise (trials, channels, times), independent over trials and times."""
     if not 0.0 <= correlation < 1.0:
-        raise ValueError(
-            f"Invalid value for 'noise_correlation': it must lie in [0, 1), but got {correlation}."
-        )
+        raise ValueError(f"Invalid value for 'noise_correlation': it must lie in [0, 1), but got {correlation}.")
     n_trials, n_times = shape
     white = rng.standard_normal((n_trials, len(names), n_times))
     if correlation == 0.0:

@@ -37,9 +37,7 @@ class StreamDecoder:
     def __init__(self, decoder: Decoder, ch_names: Sequence[str] | None = None) -> None:
         preparation = decoder.preparation
         if preparation.phase != "causal" and preparation.band is not None:
-            raise ValueError(
-                "A zero-phase filter needs the future: train with a preparation of phase='causal'."
-            )
+            raise ValueError("A zero-phase filter needs the future: train with a preparation of phase='causal'.")
         names = tuple(ch_names or decoder.ch_names)
         missing = [name for name in decoder.ch_names if name not in names]
         if missing:

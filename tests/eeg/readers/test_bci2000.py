@@ -11,9 +11,7 @@ NAMES = ["Fz", "C4", "Cz", "C3", "P4"]
 @pytest.fixture
 def stored(speller_states):
     values = np.random.default_rng(0).integers(-30_000, 30_000, (speller_states["n_samples"], 5))
-    return lambda dtype: (values * (1000 if dtype == "int32" else 0.25 if dtype == "float32" else 1)).astype(
-        dtype
-    )
+    return lambda dtype: (values * (1000 if dtype == "int32" else 0.25 if dtype == "float32" else 1)).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", ["int16", "int32", "float32"])
@@ -45,9 +43,7 @@ def test_mne_reads_the_same_samples_and_states(tmp_path, write_bci2000, stored, 
 
 
 def test_version_1_0_without_a_type_means_int16(tmp_path, write_bci2000, stored, speller_states):
-    path = write_bci2000(
-        tmp_path / "old.dat", stored("int16"), speller_states["states"], names=NAMES, version="1.0"
-    )
+    path = write_bci2000(tmp_path / "old.dat", stored("int16"), speller_states["states"], names=NAMES, version="1.0")
     assert read_header(path).sample_type == "int16"
     assert_array_equal(read_recording(path).signal, stored("int16").T)
 

@@ -28,9 +28,7 @@ def epfl_run(path, *, n_flashes=30, target=4, zeros=500, seed=0, **changes):
         "target": np.array([[target]]),
         "targets_counted": np.array([[5]]),
     } | changes
-    savemat(
-        path, {name: value for name, value in variables.items() if value is not None}, do_compression=True
-    )
+    savemat(path, {name: value for name, value in variables.items() if value is not None}, do_compression=True)
     return data, stimuli
 
 
@@ -66,9 +64,7 @@ def test_preset_gives_32_channels_and_8_samples_of_mastoid_referenced_signal(tmp
 def test_folder_of_a_subject_gives_runs_in_sessions(tmp_path):
     for session in (1, 2):
         for run in range(2):
-            epfl_run(
-                tmp_path / f"subject6/session{session}/run{run}.mat", target=run + 1, seed=run, n_flashes=12
-            )
+            epfl_run(tmp_path / f"subject6/session{session}/run{run}.mat", target=run + 1, seed=run, n_flashes=12)
     runs = read_recordings(tmp_path / "subject6")
     assert [run.session for run in runs] == ["1", "1", "2", "2"]
     design = prepare(runs, Preparation.preset("epfl"))

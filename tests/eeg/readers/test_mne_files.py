@@ -70,9 +70,7 @@ def stim_raw(recording, codes):
 
 def test_trigger_codes_need_to_be_named_and_then_are_used(tmp_path, recording):
     path = write(stim_raw(recording, 7 + recording.events.target), tmp_path / "stim_raw.fif")
-    with pytest.raises(
-        RecordingError, match=r"no targets and non-targets among its events: '7' \(200\), '8' \(40\)"
-    ):
+    with pytest.raises(RecordingError, match=r"no targets and non-targets among its events: '7' \(200\), '8' \(40\)"):
         read_recording(path)
     back = read_recording(path, target="8")
     assert_array_equal(back.events.onset, recording.events.onset)
@@ -155,9 +153,7 @@ def test_real_epochs_file_with_its_own_event_names(data):
     assert back.events.target.sum() == 10
     assert (back.subject[0], back.session[0]) == ("S02", "01")
     assert 5 < back.X.std() < 50  # microvolts
-    with pytest.raises(
-        RecordingError, match=r"no targets and non-targets among its events: 'bad' \(10\), 'good'"
-    ):
+    with pytest.raises(RecordingError, match=r"no targets and non-targets among its events: 'bad' \(10\), 'good'"):
         read_recording(path)
 
 

@@ -6,9 +6,7 @@ from mixnorm.eeg import Decoder, Preparation, RecordingError, from_moabb, prepar
 
 moabb_datasets = pytest.importorskip("moabb.datasets")
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 
 
 def fake(**changes):
@@ -25,12 +23,14 @@ def fake(**changes):
     return moabb_datasets.fake.FakeDataset(**(settings | changes))
 
 
-def test_fake_dataset_goes_by_name_to_a_fitted_model(lda):
+def test_fake_dataset_goes_by_name_to_a_fitted_model():
     recordings = read_recordings("moabb:FakeDataset/1", target="fake1", nontarget="fake2")
     assert len(recordings) == 4
     assert recordings[0].source.startswith("moabb:FakeDataset")
     assert recordings[0].ch_names == ("C3", "Cz", "C4")
-    decoder = Decoder.fit(recordings, Preparation(), lda)
+    decoder = Decoder.fit(recordings)
+    assert decoder.classifier.dual_gap_ <= 1e-6
+    assert decoder.ch_names == ("C3", "Cz", "C4")
     scores = decoder.predict(recordings[0])
     assert np.isfinite(scores.score).all()
 
@@ -67,9 +67,7 @@ def test_reversed_labels_of_bnci2015_013_are_put_right():
 def test_unknown_names_are_refused():
     with pytest.raises(RecordingError, match=r"^moabb:NoSuchSet: MOABB has no data set 'NoSuchSet'"):
         read_recordings("moabb:NoSuchSet")
-    with pytest.raises(
-        RecordingError, match=r"^moabb:FakeDataset.*: no targets and non-targets among its events"
-    ):
+    with pytest.raises(RecordingError, match=r"^moabb:FakeDataset.*: no targets and non-targets among its events"):
         read_recordings("moabb:FakeDataset/1")
     with pytest.raises(RecordingError, match=r"^moabb:FakeDataset/99: it cannot be read as a MOABB data set"):
         read_recordings("moabb:FakeDataset/99", target="fake1")

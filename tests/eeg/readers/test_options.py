@@ -54,9 +54,7 @@ def test_target_and_nontarget_leave_the_rest_out():
 
 @pytest.mark.parametrize("names", [["Target", "Target"], ["NonTarget"], ["5", "6"]])
 def test_one_class_alone_is_refused_with_what_was_found(names):
-    with pytest.raises(
-        RecordingError, match=rf"^x: no targets and non-targets among its events: '{names[0]}'"
-    ):
+    with pytest.raises(RecordingError, match=rf"^x: no targets and non-targets among its events: '{names[0]}'"):
         labels_of(names, ReadOptions(), "x")
 
 
@@ -80,10 +78,7 @@ def test_numbers_are_found_behind_their_word():
 @given(st.integers(1, 6), st.integers(3, 30), st.integers(5, 60))
 def test_characters_are_told_apart_by_pauses(n_characters, n_flashes, interval):
     onset = np.concatenate(
-        [
-            character * interval * (n_flashes + 8) + interval * np.arange(n_flashes)
-            for character in range(n_characters)
-        ]
+        [character * interval * (n_flashes + 8) + interval * np.arange(n_flashes) for character in range(n_characters)]
     )
     character, notes = characters_from_pauses(onset)
     if n_characters == 1:

@@ -13,9 +13,7 @@ def flat(speller_states):
 
     def make(n_channels=64):
         signal = np.random.default_rng(0).integers(-500, 500, (speller_states["n_samples"], n_channels))
-        states = {
-            name: values[:, None].astype(np.uint8) for name, (_, values) in speller_states["states"].items()
-        }
+        states = {name: values[:, None].astype(np.uint8) for name, (_, values) in speller_states["states"].items()}
         return {"signal": signal.astype(np.int16), **states}
 
     return make

@@ -90,14 +90,10 @@ def read_header(path: Path) -> Header:
         first = stream.readline(4096).decode("latin-1")
         meta = dict(re.findall(r"(\w+)=\s*(\S+)", first))
         if not {"HeaderLen", "SourceCh", "StatevectorLen"} <= set(meta):
-            raise RecordingError(
-                path, "its first line is not that of a BCI2000 file", "check the type of the file"
-            )
+            raise RecordingError(path, "its first line is not that of a BCI2000 file", "check the type of the file")
         length = int(meta["HeaderLen"])
         if length > size:
-            raise RecordingError(
-                path, f"the header has {length} bytes, the file {size}: truncated", "copy it again"
-            )
+            raise RecordingError(path, f"the header has {length} bytes, the file {size}: truncated", "copy it again")
         lines = stream.read(length - len(first)).decode("latin-1").splitlines()
     sample_type = meta.get("DataFormat", "int16")
     if sample_type not in SAMPLE_TYPES:
@@ -167,9 +163,7 @@ def _microvolts(stored: NDArray, header: Header) -> NDArray[np.float64]:
     return signal
 
 
-def _channel_names(
-    path: Path, header: Header, options: ReadOptions
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _channel_names(path: Path, header: Header, options: ReadOptions) -> tuple[tuple[str, ...], tuple[str, ...]]:
     names = tuple(name for name in header.parameters.get("ChannelNames", []) if name)
     if len(names) == header.n_channels and not options.ch_names:
         return names, ()

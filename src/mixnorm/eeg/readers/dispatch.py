@@ -66,9 +66,7 @@ def _read_folder(path: Path, options: ReadOptions) -> list[AnyRecording]:
     """Every recording below a folder, in the order of their paths, as EPFL's subject folders need."""
     files = [file for file in sorted(path.rglob("*")) if file.is_file() and _suffix(file) in SUFFIXES]
     if not files:
-        raise RecordingError(
-            path, "there are no recordings below this folder", "name a file or another folder"
-        )
+        raise RecordingError(path, "there are no recordings below this folder", "name a file or another folder")
     return [_reader(file)(file, options) for file in files]
 
 
@@ -79,9 +77,7 @@ def _read_mat(path: Path, options: ReadOptions) -> Recording:
     if speller_mat.is_speller(variables):
         return speller_mat.read_speller(path, variables, options)
     found = ", ".join(sorted(name for name in variables if not name.startswith("__")))
-    raise RecordingError(
-        path, f"its variables ({found}) are of no known layout", "see docs/eeg.md for the layouts"
-    )
+    raise RecordingError(path, f"its variables ({found}) are of no known layout", "see docs/eeg.md for the layouts")
 
 
 def _read_fif(path: Path, options: ReadOptions) -> AnyRecording:
@@ -119,9 +115,7 @@ SUFFIXES = (*_READERS, *_BY_MNE)
 def _reader(path: Path) -> Callable[[Path, ReadOptions], AnyRecording]:
     suffix = _suffix(path)
     if suffix not in SUFFIXES:
-        raise RecordingError(
-            path, f"files that end in {suffix!r} cannot be read", f"known are {' '.join(SUFFIXES)}"
-        )
+        raise RecordingError(path, f"files that end in {suffix!r} cannot be read", f"known are {' '.join(SUFFIXES)}")
     return _READERS.get(suffix, mne_files.read_raw)
 
 

@@ -42,9 +42,7 @@ def read_epfl(path: Path, variables: dict[str, Any], options: ReadOptions) -> Re
     stimuli = numeric(variables, "stimuli", path).ravel().astype(np.int64)
     attended = numeric(variables, "target", path).ravel()
     if signal.ndim != 2 or len(signal) != len(CH_NAMES):
-        raise RecordingError(
-            path, f"data has shape {signal.shape}, not (34, samples)", "is this an EPFL file?"
-        )
+        raise RecordingError(path, f"data has shape {signal.shape}, not (34, samples)", "is this an EPFL file?")
     onset = _onsets(numeric(variables, "events", path), len(stimuli), path)
     signal, notes = _trimmed(signal)
     subject, session, told = who_from_path(path, options)
@@ -64,12 +62,8 @@ def read_epfl(path: Path, variables: dict[str, Any], options: ReadOptions) -> Re
 def _onsets(clock: NDArray[np.float64], n_stimuli: int, path: Path) -> NDArray[np.int64]:
     """Samples of the flashes from their clock times (year, month, day, hour, minute, second)."""
     if clock.shape != (n_stimuli, 6) or n_stimuli == 0:
-        raise RecordingError(
-            path, f"{clock.shape} clock times for {n_stimuli} stimuli", "is this an EPFL file?"
-        )
-    days = np.array(
-        [f"{int(y):04d}-{int(m):02d}-{int(d):02d}" for y, m, d in clock[:, :3]], dtype="datetime64[D]"
-    )
+        raise RecordingError(path, f"{clock.shape} clock times for {n_stimuli} stimuli", "is this an EPFL file?")
+    days = np.array([f"{int(y):04d}-{int(m):02d}-{int(d):02d}" for y, m, d in clock[:, :3]], dtype="datetime64[D]")
     seconds = (days - days[0]).astype(np.int64) * 86400.0 + clock[:, 3:] @ [3600.0, 60.0, 1.0]
     return np.rint((seconds - seconds[0] + FIRST_FLASH) * SFREQ).astype(np.int64)
 

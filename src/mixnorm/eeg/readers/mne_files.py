@@ -72,9 +72,7 @@ def from_raw(
     picks = mne.pick_types(raw.info, eeg=True, exclude=())
     if len(picks) == 0:
         found = ", ".join(sorted(set(raw.get_channel_types())))
-        raise RecordingError(
-            source, f"there are no EEG channels in it (found: {found})", "set the channel types"
-        )
+        raise RecordingError(source, f"there are no EEG channels in it (found: {found})", "set the channel types")
     signal = raw.get_data(picks=picks)
     signal *= 1e6
     info = mne.pick_info(raw.info, picks)
@@ -128,9 +126,7 @@ def _named_events(raw: mne.io.BaseRaw, source: str) -> tuple[NDArray[np.int64], 
         names = {code: name for name, code in event_id.items()}
         return found[:, 0] - raw.first_samp, [names[code] for code in found[:, 2]]
     if "stim" not in raw:
-        raise RecordingError(
-            source, "no events: no annotations and no trigger channel", "check the recording"
-        )
+        raise RecordingError(source, "no events: no annotations and no trigger channel", "check the recording")
     found = mne.find_events(raw, shortest_event=1, verbose="error")
     return found[:, 0] - raw.first_samp, [str(code) for code in found[:, 2]]
 

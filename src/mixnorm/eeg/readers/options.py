@@ -88,9 +88,7 @@ def labels_of(names: Sequence[str], options: ReadOptions, source: str) -> Labels
     tags = [{_plain(tag) for tag in name.split("/")} | {_plain(name)} for name in names]
     label = np.array([_label(mine, targets, others) for mine in tags], dtype=np.int64)
     if options.unlabelled:
-        stimulus = np.array(
-            [not any(tag.startswith(_NOT_STIMULI) for tag in mine) for mine in tags], dtype=bool
-        )
+        stimulus = np.array([not any(tag.startswith(_NOT_STIMULI) for tag in mine) for mine in tags], dtype=bool)
         return Labels(stimulus, label[stimulus], "all stimuli taken, with or without a label")
     if not np.any(label == 1) or not np.any(label == 0):
         found = ", ".join(f"{name!r} ({count})" for name, count in sorted(Counter(names).items())[:20])

@@ -61,15 +61,9 @@ def speller_events(states: dict[str, NDArray[np.int64]], source: object) -> tupl
     code = states["StimulusCode"]
     lit = states.get("Flashing")
     before = np.concatenate([[0], (code if lit is None else lit)[:-1]])
-    onset = (
-        np.flatnonzero((code > 0) & (code != before))
-        if lit is None
-        else np.flatnonzero((lit > 0) & (before == 0))
-    )
+    onset = np.flatnonzero((code > 0) & (code != before)) if lit is None else np.flatnonzero((lit > 0) & (before == 0))
     if len(onset) == 0:
-        raise RecordingError(
-            source, "no flashes were found in its states", "check that the speller was running"
-        )
+        raise RecordingError(source, "no flashes were found in its states", "check that the speller was running")
     notes: tuple[str, ...] = ("onsets from StimulusCode, as there is no Flashing",) if lit is None else ()
     target = states.get("StimulusType")
     if target is None:
@@ -93,16 +87,12 @@ def _read_bci2000(path: Path, variables: dict[str, Any], options: ReadOptions) -
         variables = {**variables, **_struct(variables, "states")}
     signal = _channels_first(numeric(variables, "signal", path), path)
     names = ("StimulusCode", "StimulusType", "Flashing", "PhaseInSequence")
-    states = {
-        name: numeric(variables, name, path).ravel().astype(np.int64) for name in names if name in variables
-    }
+    states = {name: numeric(variables, name, path).ravel().astype(np.int64) for name in names if name in variables}
     if "StimulusCode" not in states:
         raise RecordingError(path, "there is no StimulusCode in its states", "check the layout")
     for name, values in states.items():
         if len(values) != signal.shape[1]:
-            raise RecordingError(
-                path, f"{name} has {len(values)} samples, signal {signal.shape[1]}", "export again"
-            )
+            raise RecordingError(path, f"{name} has {len(values)} samples, signal {signal.shape[1]}", "export again")
     events, notes = speller_events(states, path)
     ch_names, sfreq, told = _names_and_rate(path, variables, len(signal), options)
     return _recording(path, signal, (ch_names, sfreq), events, options, (*told, *notes))
@@ -197,9 +187,7 @@ def _recording(
 
 def _channels_first(signal: np.ndarray, path: Path) -> NDArray[np.float64]:
     if signal.ndim != 2 or signal.shape[0] < signal.shape[1]:
-        raise RecordingError(
-            path, f"the signal has shape {signal.shape}, not (samples, channels)", "transpose it"
-        )
+        raise RecordingError(path, f"the signal has shape {signal.shape}, not (samples, channels)", "transpose it")
     return np.ascontiguousarray(signal.T, dtype=np.float64)
 
 

@@ -14,22 +14,29 @@ its dual ball enters by a proximal step. The next alpha of a path starts from th
 step is the predictor along the path.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
-from .._arrays import like, to_numpy
-from ..certificate import certify
+from .._arrays import to_numpy
+from ..certificate import Certificate, certify
 from ..intercept import solve_intercept
 from ..losses import SquaredHinge
 from ..stack import Solution, Stack
 from ._hessian import WorkingHessian
 from ._newton_system import Curvature, solve_single, solve_subjects, solve_trials
 
+#: How often a problem is taken up again whose certificate is still open.
+_MAX_ATTEMPTS = 4
 _MAX_INNER = 30
+#: Looks at the whole problem without progress before it is given up.
+_PATIENCE = 5
 _MAX_HALVINGS = 40
 #: γ of the normal map in units of one over the group's share of the trace of the Hessian; measured, flat around this.
 _GAMMA = 25.0
+#: Levenberg-Marquardt damping, in units of the Hessian's diagonal: where to begin, and how far it goes down and up.
+_DAMPING, _MIN_DAMPING, _MAX_DAMPING = 1e-6, 1e-10, 1e3
 
 
 @dataclass(frozen=True)
@@ -38,24 +45,33 @@ class Newton:
 
     def path(self, stack: Stack, alphas: np.ndarray, tol: float, max_iter: int) -> list[Solution]:
         """Solve every problem of the stack at a sequence of alphas (A, B, K), each from the solution before."""
-        B, T, _, d, K = stack.shape
-        A = len(alphas)
-        W, b, n_iter = np.zeros((A, B, T, d, K)), np.zeros((A, B, T, K)), np.zeros((A, B, K), dtype=np.int64)
-        for i in range(B):
-            for k in range(K):
-                problem = _Problem(stack, i, k)
-                point = _Point.zero(problem)
-                for j in range(A):
-                    point, steps = problem.solve(float(alphas[j, i, k]), point, tol, max_iter)
-                    W[j, i, :, :, k], b[j, i, :, k], n_iter[j, i, k] = point.W, point.b, steps
-        return [self._certified(stack, alphas[j], W[j], b[j], n_iter[j]) for j in range(A)]
+        B, _, _, _, K = stack.shape
+        problems = {(i, k): _Problem(stack, i, k) for i in range(B) for k in range(K)}
+        points = {key: _Point.zero(problem) for key, problem in problems.items()}
+        return [self._solve_at(stack.with_alpha(alpha), problems, points, tol, max_iter) for alpha in alphas]
+
+    def _solve_at(self, stack: Stack, problems: dict, points: dict, tol: float, max_iter: int) -> Solution:
+        """Solve all problems from the points given, which are moved to the solutions, and certify them together."""
+        n_iter = np.zeros(stack.alpha.shape, dtype=np.int64)
+        todo = problems.keys()
+        for goal in tol * 0.1 ** np.arange(_MAX_ATTEMPTS):
+            for i, k in todo:
+                budget = max_iter - int(n_iter[i, k])
+                points[i, k], steps = problems[i, k].solve(float(stack.alpha[i, k]), points[i, k], goal, budget)
+                n_iter[i, k] += steps
+            found = self._certify(stack, points)
+            # The solver's own estimate of the gap is not the certificate: where that is still open, aim lower.
+            todo = [key for key in todo if found.gap[key] > tol and n_iter[key] < max_iter]
+            if not todo:
+                break
+        return Solution(found.W, found.b, found.primal, found.gap, n_iter)
 
     @staticmethod
-    def _certified(stack, alpha, W, b, n_iter) -> Solution:
-        X = stack.X
-        stack = stack.with_alpha(like(X, alpha))
-        found = certify(stack, like(X, W), like(X, b))
-        return Solution(found.W, found.b, found.primal, found.gap, n_iter)
+    def _certify(stack: Stack, points: dict) -> Certificate:
+        W, b = stack.start()
+        for (i, k), point in points.items():
+            W[i, :, :, k], b[i, :, k] = point.W, point.b
+        return certify(stack, W, b)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,31 +157,33 @@ class _Problem:
             self.beta = beta
         self.blocks = _padded_members(self.atom_of.ravel(), len(self.beta))
         self.hessian = WorkingHessian(self.Z, self.y, self.p, self.fit_intercept)
-        trace = 2 * np.matmul(self.p[:, None, :], self.Z**2)[:, 0]
-        self.trace = np.bincount(self.atom_of.ravel(), weights=trace.ravel(), minlength=len(self.beta))
+        #: diagonal of the Hessian with all trials inside the margin, (T, d), and its sum over each atom
+        self.bend = np.maximum(2 * np.matmul(self.p[:, None, :], self.Z**2)[:, 0], 1e-300)
+        self.trace = np.bincount(self.atom_of.ravel(), weights=self.bend.ravel(), minlength=len(self.beta))
         self._active: _Active | None = None
-        self.damping = 1e-4 if self.q == 1 else 0.0
+        self.damping = _DAMPING
 
     def solve(self, alpha: float, point: _Point, tol: float, max_iter: int) -> tuple[_Point, int]:
         """Descend from a point until the relative gap is at most tol; return the point and the number of steps."""
         tau = alpha * self.beta
         gamma = _GAMMA / np.maximum(self.trace, 1e-300)
-        steps, before, first = 0, np.inf, True
-        while True:
+        steps, best, lowest, waited = 0, (np.inf, point), np.inf, 0
+        for look in itertools.count():
             point = self._exact_intercept(point)
             value = self._value(point, tau)
             a = self._dual(point)
             descent = self._descent(point, a)
             norms = self._dual_norms(descent)
-            gap = self._gap(point, a, tau, norms, value)
+            gap = self._gap(point, a, descent, tau, value)
+            waited = 0 if gap < 0.9 * best[0] or value < (1 - 1e-13) * lowest else waited + 1
+            lowest = min(lowest, value)
+            best = min(best, (gap, point), key=lambda pair: pair[0])
             present = self._present(point)
             entering = self._violators(present, norms, tau)
             # A zero model is only taken where nothing asks to enter, however little it would bring.
-            done = gap <= tol and not (first and len(entering))
-            stalled = value >= before and not len(entering)
-            if done or stalled or steps >= max_iter:
-                return point, steps
-            before, first = value, False
+            done = gap <= tol and (look > 0 or not len(entering))
+            if done or steps >= max_iter or (waited > _PATIENCE and not len(entering)):
+                return best[1], steps
             if len(entering):
                 point = self._enter(point, entering, descent, tau, gamma)
                 present[entering] = True
@@ -221,8 +239,9 @@ class _Problem:
         most = max(2 if self.q > 1 else 16, int(present.sum()) // 2)
         return outside[np.argsort(-norms[outside] / tau[outside], kind="stable")[:most]]
 
-    def _gap(self, point, a, tau, norms, value) -> float:
+    def _gap(self, point: _Point, a: np.ndarray, descent: np.ndarray, tau: np.ndarray, value: float) -> float:
         """The certificate's gap, from what the solver has at hand; the certificate itself has the last word."""
+        norms = self._dual_norms(descent)
         safe = np.where(self.p > 0, self.p, 1.0)
         S1, S2 = a.sum(), (a * a / (4 * safe)).sum()
         if self.similarity:
@@ -235,7 +254,10 @@ class _Problem:
             kappa = 1 / max(np.max(norms[limited] / tau[limited]), 1e-300)
         kappa = min(kappa, S1 / (2 * S2) if S2 > 0 else 1.0)
         dual = kappa * S1 - kappa**2 * S2
-        return (value - dual) / value if value > 0 else 0.0
+        # What unpenalised coefficients still lack of their equalities makes the dual value too high.
+        free = (self.beta == 0)[self.atom_of]
+        lack = np.sum(np.abs(descent * point.W)[free] + descent[free] ** 2 / self.bend[free])
+        return (abs(value - dual) + lack) / value if value > 0 else 0.0
 
     # Steps.
 
@@ -327,9 +349,10 @@ def _newton_step(problem: _Problem, point: _Point, active: _Active, tau, gamma, 
     dw, db = step[:, free:], step[:, 0] if free else np.zeros(len(w))
     if problem.similarity:
         predicted += 2 * problem.similarity * (dw - dw.mean(axis=0))
+    predicted += problem.damping * problem.bend[:, active.features] * dw
     gamma_of = gamma[active.group] * active.mask
     u = w + gamma_of * slope
-    du = dw - gamma_of * predicted if problem.q > 1 else dw
+    du = dw - gamma_of * predicted
     return _line_search(problem, point, active, (u, du, db), gamma * tau, tau, value, decrease)
 
 
@@ -351,7 +374,8 @@ def _penalty_curvature(problem: _Problem, active: _Active, w, tau, gamma):
     weight = np.where(smooth, 0.0, np.minimum((q - 1) * tau / norm, 1e8 * problem.trace[active.atoms]))
     scale = np.where(active.mask, ratio ** (1 - q / 2) if 1 < q < 2 else 1.0, 0.0)
     direction = np.where(penalised & active.mask, sign * ratio ** (q / 2), 0.0)
-    diagonal = np.where(active.mask, weight[group] + problem.damping * problem.trace[active.atoms][group], 1.0)
+    damping = problem.damping * problem.bend[:, active.features] * scale**2
+    diagonal = np.where(active.mask, weight[group] + damping, 1.0)
     slope = np.where(penalised & active.mask, tau[group] * sign * ratio ** (q - 1), 0.0)
     if 1 < q < 2:
         # For small coefficients the step must be long in u, where the prox is smooth, not in w, where it is not.
@@ -385,15 +409,13 @@ def _line_search(problem, point, active, move, threshold, tau, value, decrease):
         W[:, active.features] = w
         blocks = np.append(w.ravel(), 0.0)[active.slots]
         reached = problem._smooth(Zw, W, b) + float(problem.penalty.value(blocks[..., None], tau[:, None])[0])
-        if reached <= value - 1e-4 * length * decrease or (decrease <= 1e-12 * value and reached <= value):
-            if problem.q == 1:
-                problem.damping = (
-                    max(problem.damping / 4, 1e-9)
-                    if halving == 0
-                    else min(problem.damping * 4.0 ** (halving - 1), 1e3)
-                )
+        # Near the optimum the decrease drowns in rounding: then a full step is taken unless it visibly climbs.
+        if reached <= value - 1e-4 * length * decrease or (decrease <= 1e-9 * value and reached <= value * (1 + 1e-14)):
+            factor = 1 / 16 if halving == 0 else 4.0 ** max(halving - 4, 0)
+            problem.damping = min(max(problem.damping * factor, _MIN_DAMPING), _MAX_DAMPING)
             return _Point(W, b, Zw), reached, decrease
         length /= 2
+    problem.damping = min(1e3 * problem.damping, _MAX_DAMPING)
     return None
 
 

@@ -32,8 +32,8 @@ class Folds:
 def honest_folds(design: Design, n_folds: int = 5) -> Folds:
     """Sessions if there are several, else characters, else contiguous blocks.
 
-    Each session is a fold of its own, up to ten; characters and trials are dealt into ``n_folds`` folds in the order of
-    recording, so that training and test trials meet at few places only.
+    Each session is a fold of its own, up to ten; characters and trials are dealt into ``n_folds`` folds in
+    the order of recording, so that training and test trials meet at few places only.
 
     Examples
     --------

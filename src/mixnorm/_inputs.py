@@ -4,7 +4,9 @@ Whatever comes in leaves as a float64 matrix with one column per feature, channe
 with, so that every error can name the trial and the channel.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -57,6 +59,22 @@ class Trials:
                 "groups is for 2-D input only: with epochs (trials, channels, times) every channel is a group already."
             )
         return Groups.from_channels(self.channels, self.shape[1])
+
+
+def all_or_nothing(fit: Callable) -> Callable:
+    """Decorate a fit so that data it refuses leave the estimator as it was, fitted or not."""
+
+    @wraps(fit)
+    def guarded(self, *args, **kwargs):
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return guarded
 
 
 def read_fit(estimator, X, y) -> tuple[Trials, np.ndarray]:

@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from ._inputs import Trials, encode_labels, is_epochs, read_fit, read_predict
+from ._inputs import Trials, all_or_nothing, encode_labels, is_epochs, read_fit, read_predict
 from ._weights import check_both_classes, check_sample_weight, class_balance
 from .certificate import certify
 from .path import Method, largest_alpha
@@ -85,6 +85,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         self.max_iter = max_iter
         self.solver = solver
 
+    @all_or_nothing
     def fit(self, X, y, sample_weight=None) -> "SensorSelector":
         """Choose the sensors.
 

@@ -12,7 +12,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 
 from ._choice import Choice, choose
 from ._folds import Fold, route, score_folds, scorer_object, split_folds
-from ._inputs import Trials, encode_labels, read_fit
+from ._inputs import Trials, all_or_nothing, encode_labels, read_fit
 from ._linear import LinearSensorClassifier
 from ._weights import adaptive_weights, check_both_classes, check_sample_weight, class_balance
 from .path import Method, check_alpha, check_alphas, largest_alpha, warn_unconverged
@@ -142,6 +142,7 @@ class GroupSVC(_SingleSubject):
         self.max_iter = max_iter
         self.solver = solver
 
+    @all_or_nothing
     def fit(self, X, y, sample_weight=None) -> "GroupSVC":
         """Fit the classifier.
 
@@ -264,6 +265,7 @@ class GroupSVCCV(_SingleSubject):
         self.max_iter = max_iter
         self.solver = solver
 
+    @all_or_nothing
     def fit(self, X, y, sample_weight=None, **params) -> "GroupSVCCV":
         """Choose the parameters by cross-validation and fit on all trials.
 

@@ -32,21 +32,24 @@ def check_sample_weight(sample_weight, n_trials: int) -> np.ndarray:
 
 
 def class_balance(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, class_weight) -> np.ndarray:
-    """Multiply the weights of trials, (n,), by those of their classes.
+    """Multiply the weights of trials, (n,), by those of their classes; both must be left with some.
 
     "balanced": Σs / (2 Σ s of the class), so that both classes weigh the same; a trial of weight 2 counts as two.
     """
+    check_both_classes(weights, signs, classes)
     if class_weight is None:
         return weights
     positive = signs > 0
     if isinstance(class_weight, str) and class_weight == "balanced":
         total = np.array([weights[~positive].sum(), weights[positive].sum()])
-        factors = weights.sum() / (2 * np.where(total > 0, total, 1.0))
+        factors = weights.sum() / (2 * total)
     else:
         factors = compute_class_weight(class_weight, classes=classes, y=classes[positive.astype(int)])
         if not (np.all(np.isfinite(factors)) and np.all(factors >= 0)):
             raise ValueError(f"class_weight must be finite and not negative, but got {class_weight!r}.")
-    return weights * factors[positive.astype(int)]
+    weights = weights * factors[positive.astype(int)]
+    check_both_classes(weights, signs, classes)
+    return weights
 
 
 def check_both_classes(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray) -> None:

@@ -6,7 +6,7 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from ._inputs import Trials, all_or_nothing, encode_labels, is_epochs, read_fit, read_predict
-from ._weights import check_both_classes, check_sample_weight, class_balance
+from ._weights import check_sample_weight, class_balance
 from .certificate import certify
 from .path import Method, largest_alpha
 from .penalties import vector_norm
@@ -102,7 +102,6 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         trials, y = read_fit(self, X, y)
         classes, signs = encode_labels(y)
         weights = check_sample_weight(sample_weight, len(signs))
-        check_both_classes(weights, signs, classes)
         weights = class_balance(weights, signs, classes, self.class_weight)
         method = Method(
             "group",

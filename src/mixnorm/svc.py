@@ -14,7 +14,7 @@ from ._choice import Choice, choose
 from ._folds import Fold, route, score_folds, scorer_object, split_folds
 from ._inputs import Trials, all_or_nothing, encode_labels, read_fit
 from ._linear import LinearSensorClassifier
-from ._weights import adaptive_weights, check_both_classes, check_sample_weight, class_balance
+from ._weights import adaptive_weights, check_sample_weight, class_balance
 from .path import Method, check_alpha, check_alphas, largest_alpha, warn_unconverged
 from .stack import Solution, Stack
 
@@ -41,7 +41,6 @@ class _SingleSubject(LinearSensorClassifier):
         trials, y = read_fit(self, X, y)
         self.classes_, signs = encode_labels(y)
         weights = check_sample_weight(sample_weight, len(signs))
-        check_both_classes(weights, signs, self.classes_)
         return trials, signs, weights
 
     def _keep(self, trials: Trials, stack: Stack, solution: Solution, norm_order: float) -> None:
@@ -160,7 +159,6 @@ class GroupSVC(_SingleSubject):
         alpha, method = check_alpha(self.alpha), self._method(self.q)
         trials, signs, weights = self._read(X, y, sample_weight)
         weights = class_balance(weights, signs, self.classes_, self.class_weight)
-        check_both_classes(weights, signs, self.classes_)
         stack = method.stack(trials, signs, weights[:, None])
         alphas = np.full((1, 1, 1), alpha)
         solution = method.solve(stack, alphas)[0]
@@ -320,8 +318,6 @@ class GroupSVCCV(_SingleSubject):
     def _columns(self, weights: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.ndarray:
         """Weights (n, folds + 1): the training trials of every fold, then all trials for the refit."""
         columns = [weights * fold.train for fold in folds] + [weights]
-        for column in columns:
-            check_both_classes(column, signs, self.classes_)
         return np.stack([class_balance(c, signs, self.classes_, self.class_weight) for c in columns], axis=1)
 
     def _candidates(self, method: Method, stack: Stack, score: Callable) -> Choice:

@@ -1,7 +1,7 @@
 """The regularisation path: every method of the paper at a sequence of alphas, warm-started."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -210,13 +210,13 @@ def largest_alpha(stack: Stack) -> float:
     return top if top > 0 else 1.0
 
 
-def warn_unconverged(solutions: list[Solution], tol: float) -> None:
-    """Warn, once, if any of the solutions missed its tolerance."""
+def warn_unconverged(solutions: Iterable[Solution], tol: float, stacklevel: int = 3) -> None:
+    """Warn, once, if any of the solutions missed its tolerance; ``stacklevel`` leads to the user's own line."""
     worst = max(float(s.gap.max()) for s in solutions)
     if worst > tol:
         warnings.warn(
             f"The solver stopped at a relative duality gap of {worst:.2e}, above tol={tol:.2e}: increase max_iter or "
             "tol, or scale the features.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )

@@ -18,6 +18,9 @@ from ._weights import adaptive_weights, check_sample_weight, class_balance
 from .path import Method, check_alpha, check_alphas, largest_alpha, warn_unconverged
 from .stack import Solution, Stack
 
+#: From a warning up through the function that warns, `fit` and its guard.
+_TO_THE_USER = 4
+
 
 class _SingleSubject(LinearSensorClassifier):
     """What fitting has in common, with and without cross-validation."""
@@ -162,11 +165,13 @@ class GroupSVC(_SingleSubject):
         stack = method.stack(trials, signs, weights[:, None])
         alphas = np.full((1, 1, 1), alpha)
         solution = method.solve(stack, alphas)[0]
+        solved = [solution]
         if self.adaptive:
             stack, solution = self._second_stage(method, stack, solution, alphas)
+            solved.append(solution)
         elif stack.penalty.is_norm and not stack.has_unpenalised:
             _warn_zero_model(alpha, solution, stack)
-        warn_unconverged([solution], self.tol)
+        warn_unconverged(solved, self.tol, stacklevel=_TO_THE_USER)
         self._keep(trials, stack, solution, method.norm_order)
         return self
 
@@ -289,11 +294,13 @@ class GroupSVCCV(_SingleSubject):
         folds = split_folds(self.cv, trials.matrix, labels, routed.split)
         stacks = [self._method(q).stack(trials, signs, self._columns(weights, signs, folds)) for q in qs]
         score = partial(score_folds, folds=folds, labels=labels, scoring=self.scoring, params=routed.score)
-        candidates = [self._candidates(self._method(q), stack, score) for q, stack in zip(qs, stacks)]
+        stages = [self._stages(self._method(q), stack, score) for q, stack in zip(qs, stacks)]
+        candidates = [stage[-1] for stage in stages]
         best, alpha = choose(candidates, self.rule, self.max_sensors)
         self._set_choice(candidates, several, qs, best, alpha)
         found = candidates[best]
-        warn_unconverged(found.solutions, self.tol)
+        solved = [solution for stage in stages for choice in stage for solution in choice.solutions]
+        warn_unconverged(solved, self.tol, stacklevel=_TO_THE_USER)
         self._keep(trials, found.stack, found.solutions[alpha], self._method(qs[best]).norm_order)
         return self
 
@@ -320,16 +327,16 @@ class GroupSVCCV(_SingleSubject):
         columns = [weights * fold.train for fold in folds] + [weights]
         return np.stack([class_balance(c, signs, self.classes_, self.class_weight) for c in columns], axis=1)
 
-    def _candidates(self, method: Method, stack: Stack, score: Callable) -> Choice:
+    def _stages(self, method: Method, stack: Stack, score: Callable) -> list[Choice]:
         """Solve and score the grid of one q; for the adaptive norm, twice."""
         found = self._grid(method, stack, score)
         if not self.adaptive:
-            return found
+            return [found]
         _, first = choose([found], "best", None)
         stack = reweighted(stack, found.solutions[first], method.q)
         if not np.isfinite(stack.group_weights[..., -1]).any():
             _warn_no_survivor()
-        return self._grid(method, stack, score)
+        return [found, self._grid(method, stack, score)]
 
     def _grid(self, method: Method, stack: Stack, score: Callable) -> Choice:
         alphas = check_alphas(self.alphas, stack)
@@ -382,7 +389,7 @@ def _warn_zero_model(alpha: float, solution: Solution, stack: Stack) -> None:
             f"alpha={alpha:.3g} is at or above alpha_max={top:.6g}: no sensor is chosen and the model is zero; take a "
             "smaller alpha.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=_TO_THE_USER,
         )
 
 
@@ -391,5 +398,5 @@ def _warn_no_survivor() -> None:
         "The first stage of the adaptive norm chose no sensor, so that all are left out and the model is zero; take a "
         "smaller alpha.",
         UserWarning,
-        stacklevel=4,
+        stacklevel=_TO_THE_USER + 1,
     )

@@ -410,7 +410,9 @@ def _line_search(problem, point, active, move, threshold, tau, value, decrease):
         blocks = np.append(w.ravel(), 0.0)[active.slots]
         reached = problem._smooth(Zw, W, b) + float(problem.penalty.value(blocks[..., None], tau[:, None])[0])
         # Near the optimum the decrease drowns in rounding: then a full step is taken unless it visibly climbs.
-        if reached <= value - 1e-4 * length * decrease or (decrease <= 1e-9 * value and reached <= value * (1 + 1e-14)):
+        if reached <= value - 1e-4 * length * decrease or (
+            decrease <= 1e-9 * value and reached <= value * (1 + 1e-14)
+        ):
             factor = 1 / 16 if halving == 0 else 4.0 ** max(halving - 4, 0)
             problem.damping = min(max(problem.damping * factor, _MIN_DAMPING), _MAX_DAMPING)
             return _Point(W, b, Zw), reached, decrease

@@ -38,28 +38,41 @@ def route(estimator, params: dict, sample_weight) -> Routed:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Training and test trials of a fold, as masks (n,)."""
+    """Training and test trials of a fold.
+
+    Attributes
+    ----------
+    train : ndarray of shape (n,)
+        How often each trial is in the training part: 0 or 1, or more where a splitter draws with replacement.
+    test : ndarray of shape (m,)
+        Which trials are in the test part.
+    """
 
     train: np.ndarray
     test: np.ndarray
 
 
-def split_folds(cv, X: np.ndarray, labels: np.ndarray, params: dict) -> list[Fold]:
-    """Split the trials; both parts of every fold must hold both classes."""
+def split_folds(cv, X: np.ndarray, labels: np.ndarray, scoring, params: dict) -> list[Fold]:
+    """Split the trials; every training part must hold both classes, and with "roc_auc" every test part too."""
     folds = []
-    for number, parts in enumerate(check_cv(cv, labels, classifier=True).split(X, labels, **params)):
-        masks = []
-        for name, part in zip(("training", "test"), parts):
-            mask = np.zeros(len(labels), dtype=bool)
-            mask[part] = True
-            if len(np.unique(labels[mask])) < 2:
-                raise ValueError(
-                    f"The {name} part of fold {number} of cv holds trials of one class only; "
-                    "use fewer folds, or a splitter that stratifies."
-                )
-            masks.append(mask)
-        folds.append(Fold(*masks))
+    trials = np.arange(len(labels))
+    for number, (train, test) in enumerate(check_cv(cv, labels, classifier=True).split(X, labels, **params)):
+        train, test = trials[train], trials[test]
+        _check_classes("training", number, labels[train])
+        if isinstance(scoring, str) and scoring == "roc_auc":
+            _check_classes("test", number, labels[test])
+        folds.append(Fold(np.bincount(train, minlength=len(trials)), test))
+    if not folds:
+        raise ValueError("cv gave no fold.")
     return folds
+
+
+def _check_classes(name: str, number: int, labels: np.ndarray) -> None:
+    if len(np.unique(labels)) < 2:
+        raise ValueError(
+            f"The {name} part of fold {number} of cv holds trials of one class only; "
+            "use fewer folds, or a splitter that stratifies."
+        )
 
 
 def scorer_object(scoring):
@@ -74,10 +87,14 @@ def score_folds(stack: Stack, solutions: list[Solution], folds: list[Fold], labe
     for k, fold in enumerate(folds):
         W = np.stack([s.W[0, 0, :, k] for s in solutions], axis=1)
         scores = X[fold.test] @ W + np.array([s.b[0, 0, k] for s in solutions])
-        if scoring == "roc_auc" and not params:
+        if isinstance(scoring, str) and scoring == "roc_auc" and not params:
             columns.append(auc(labels[fold.test], scores))
         else:
             columns.append(_score_each(scoring, fold, X, labels, scores, params))
+        if not np.isfinite(columns[-1]).all():
+            raise ValueError(
+                f"scoring={scoring!r} gave a score that is not finite on the test part of fold {k} of cv."
+            )
     return np.stack(columns, axis=1)
 
 

@@ -291,7 +291,7 @@ class GroupSVCCV(_SingleSubject):
         trials, signs, weights = self._read(X, y, sample_weight)
         routed = route(self, params, sample_weight)
         labels = self.classes_[(signs > 0).astype(int)]
-        folds = split_folds(self.cv, trials.matrix, labels, routed.split)
+        folds = split_folds(self.cv, trials.matrix, labels, self.scoring, routed.split)
         stacks = [self._method(q).stack(trials, signs, self._columns(weights, signs, folds)) for q in qs]
         score = partial(score_folds, folds=folds, labels=labels, scoring=self.scoring, params=routed.score)
         stages = [self._stages(self._method(q), stack, score) for q, stack in zip(qs, stacks)]

@@ -54,7 +54,7 @@ def class_balance(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, c
 
 def check_both_classes(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray) -> None:
     """Refuse weights that leave one of the classes without a trial."""
-    for sign, label in zip((-1, 1), classes):
+    for sign, label in zip((-1, 1), classes.tolist()):
         if not weights[signs == sign].any():
             raise ValueError(f"All trials of class {label!r} have weight zero; both classes need at least one trial.")
 
@@ -71,9 +71,9 @@ def check_group_weights(given, groups: Groups, penalty: str) -> np.ndarray:
                 raise ValueError(
                     f"group_weights names {label!r}, which is not a group; the groups are {_listing(groups.labels)}."
                 )
-            weights[place[label]] = weight
+            weights[place[label]] = _number(weight)
     else:
-        weights = np.asarray(given, dtype=float)
+        weights = np.array([_number(weight) for weight in given]) if np.ndim(given) == 1 else np.asarray(given)
         if weights.shape != (groups.n_groups,):
             raise ValueError(
                 f"group_weights must hold one weight for each of the {groups.n_groups} groups, "
@@ -82,15 +82,21 @@ def check_group_weights(given, groups: Groups, penalty: str) -> np.ndarray:
     bad = np.flatnonzero(np.isnan(weights) | (weights < 0))
     if len(bad):
         raise ValueError(
-            f"group_weights must not be negative or NaN, but that of {groups.labels[bad[0]]!r} is {weights[bad[0]]}."
+            f"group_weights must not be negative or NaN, but that of {groups.labels.tolist()[bad[0]]!r} is {weights[bad[0]]}."
         )
     if penalty != "group" and not np.all(np.isin(weights, (0, 1, np.inf))):
         odd = np.flatnonzero(~np.isin(weights, (0, 1, np.inf)))[0]
         raise ValueError(
             f"With penalty={penalty!r} group_weights may only keep (0), leave (1) or forbid (infinity) a sensor, but "
-            f"that of {groups.labels[odd]!r} is {weights[odd]}; use penalty='group' for graded weights."
+            f"that of {groups.labels.tolist()[odd]!r} is {weights[odd]}; use penalty='group' for graded weights."
         )
     return weights
+
+
+def _number(weight) -> float:
+    if not isinstance(weight, float | int | np.number) or isinstance(weight, np.complexfloating):
+        raise ValueError(f"group_weights must be numbers, but got {weight!r}.")
+    return float(weight)
 
 
 def adaptive_weights(W: np.ndarray, groups: Groups, q: float, beta: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ._inputs import Trials, encode_labels, read_fit
 from ._weights import check_both_classes, check_group_weights, check_sample_weight
 from .certificate import alpha_max
+from .groups import Groups
 from .penalties import L1, L2, GroupNorm, Penalty
 from .solvers import solve_path
 from .stack import Solution, Stack
@@ -133,6 +134,9 @@ class Method:
         """Return K problems on the trials of one subject, weights being (n, K)."""
         groups = trials.groups(self.groups)
         beta = check_group_weights(self.group_weights, groups, self.penalty)
+        if self.fit_intercept:
+            # Beside an intercept a constant sensor says nothing; rounding must not give it a coefficient.
+            beta[(beta > 0) & ~varying(trials.matrix, groups)] = np.inf
         return Stack.single(
             trials.matrix,
             signs,
@@ -159,6 +163,12 @@ class Method:
     def norm_order(self) -> float:
         """The q of ``group_norms_``: that of the penalty, 2 with ℓ1 and ℓ2."""
         return float(self.q) if self.penalty == "group" else 2.0
+
+
+def varying(X: np.ndarray, groups: Groups) -> np.ndarray:
+    """Groups whose features are not all constant, (G,)."""
+    varies = np.ptp(X, axis=0) > 0
+    return np.bincount(groups.index, weights=varies, minlength=groups.n_groups) > 0
 
 
 def make_penalty(penalty: str, q: float) -> Penalty:

@@ -8,7 +8,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from ._inputs import Trials, all_or_nothing, encode_labels, is_epochs, read_fit, read_predict
 from ._weights import check_sample_weight, class_balance
 from .certificate import certify
-from .path import Method, largest_alpha, warn_unconverged
+from .path import Method, largest_alpha, varying, warn_unconverged
 from .penalties import vector_norm
 from .persistence import Archivable
 from .stack import Solution, Stack
@@ -239,9 +239,7 @@ def _resolve(stack: Stack, solution: Solution, norms: np.ndarray, n_sensors: int
 def _live(stack: Stack) -> np.ndarray:
     """Groups that are allowed and not constant (over the trials that have any weight), (G,)."""
     used = stack.sample_weight[0, 0, :, 0] > 0
-    varies = np.ptp(stack.X[0, 0][used], axis=0) > 0
-    live = np.bincount(stack.groups.index, weights=varies, minlength=stack.groups.n_groups) > 0
-    return live & np.isfinite(stack.group_weights[0, :, 0])
+    return varying(stack.X[0, 0][used], stack.groups) & np.isfinite(stack.group_weights[0, :, 0])
 
 
 def _count(stack: Stack, solution: Solution) -> int:

@@ -125,7 +125,8 @@ def _n_dim(X) -> int | None:
 def _table(X: np.ndarray, estimator) -> Trials:
     names = getattr(estimator, "feature_names_in_", None)
     columns = None if names is None else tuple(names.tolist())
-    return Trials(X.astype(np.float64, copy=False), None, None, X.dtype, columns=columns)
+    # Always the same memory order, so that the same data give the same bits in whatever container they come.
+    return Trials(np.ascontiguousarray(X, dtype=np.float64), None, None, X.dtype, columns=columns)
 
 
 def _read_epochs(X) -> Trials:

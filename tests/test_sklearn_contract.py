@@ -126,7 +126,7 @@ def test_groups_reach_the_splitter_without_routing(trials, characters):
 
 
 def test_group_splitter_without_groups_says_so(trials):
-    X, y, groups = trials
+    X, y, _ = trials
     with pytest.raises(ValueError, match="'groups' parameter should not be None"):
         GroupSVCCV(**OPTIONS, cv=GroupKFold(3)).fit(X, y)
 

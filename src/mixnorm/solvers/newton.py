@@ -14,7 +14,6 @@ its dual ball enters by a proximal step. The next alpha of a path starts from th
 step is the predictor along the path.
 """
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -168,7 +167,8 @@ class _Problem:
         tau = alpha * self.beta
         gamma = _GAMMA / np.maximum(self.trace, 1e-300)
         steps, best, lowest, waited = 0, (np.inf, point), np.inf, 0
-        for look in itertools.count():
+        look = 0
+        while True:
             point = self._exact_intercept(point)
             value = self._value(point, tau)
             a = self._dual(point)
@@ -189,6 +189,7 @@ class _Problem:
                 present[entering] = True
             taken, point = self._inner(point, present, tau, gamma, max(0.1 * tol, 0.05 * gap), max_iter - steps)
             steps += max(taken, 1)
+            look += 1
 
     # One look at the whole problem.
 

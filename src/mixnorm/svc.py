@@ -108,7 +108,7 @@ class GroupSVC(_SingleSubject):
     >>> y = np.repeat(["nontarget", "target"], 50)
     >>> X = rng.standard_normal((100, 4, 3))
     >>> X[y == "target", 2] += 1  # only channel 2 carries the effect
-    >>> model = GroupSVC(alpha=0.3).fit(X, y)
+    >>> model = GroupSVC(alpha=0.6).fit(X, y)
     >>> model.selected_groups_
     array([2])
     >>> model.dual_gap_ < 1e-6

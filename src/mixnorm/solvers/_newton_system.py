@@ -5,7 +5,7 @@ In the scaled variables z = R⁻¹ δw (see `newton`) the matrix is, subject by 
     S_t = R_t H_t R_t + diag(c_t + 2 similarity R_t²)
 
 and couples subjects only through M = S − U Λ U', whose columns U are the unit vectors k_g of the active groups
-(weights c_g) and, with similarity, the columns R e_j of every feature (weights 2 similarity / T). So one factorisation
+(weights c_g) and, where subjects are drawn to their mean, the columns R e_j of every feature (weights 2 similarity / T). So one factorisation
 per subject and a Schur complement of size |groups| + |features| solve it.
 """
 
@@ -24,7 +24,7 @@ class Curvature:
     scale : ndarray of shape (T, m)
         R; 0 masks a coordinate out.
     diagonal : ndarray of shape (T, m)
-        c.
+        c + 2 similarity R².
     direction : ndarray of shape (T, m)
         k, a unit vector within each group, or 0.
     group : ndarray of shape (T, m)
@@ -32,6 +32,7 @@ class Curvature:
     group_weight : ndarray of shape (a,)
         c_g, the weight of k k'; 0 where a group has none.
     similarity : float
+        What couples the subjects through their mean; 0 where each is drawn to a fixed centre.
     """
 
     scale: np.ndarray
@@ -94,7 +95,7 @@ def solve_subjects(H: np.ndarray, curvature: Curvature, rhs: np.ndarray) -> np.n
     scale = np.concatenate([np.ones((T, free)), curvature.scale], axis=1)
     S = H * scale[:, :, None] * scale[:, None, :]
     index = np.arange(free, free + m)
-    S[:, index, index] += curvature.diagonal + 2 * curvature.similarity * curvature.scale**2
+    S[:, index, index] += curvature.diagonal
     a = len(curvature.group_weight)
     n_common = m if curvature.similarity > 0 else 0
     U = np.zeros((T, free + m, a + n_common))

@@ -46,7 +46,7 @@ class _FreeCoordinates:
         return Q
 
     def similarity_slope(self) -> np.ndarray:
-        """c = −2 similarity × the centre on the coefficients, 0 elsewhere and where the mean is the centre."""
+        """C = −2 similarity × the centre on the coefficients, 0 elsewhere and where the mean is the centre."""
         c = np.zeros(self.E.shape[1])
         if self.center is not None:
             c[: self.n_coefficients] = -2 * self.similarity * self.center.ravel()

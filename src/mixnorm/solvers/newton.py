@@ -25,8 +25,8 @@ from ..intercept import solve_intercept
 from ..losses import SquaredHinge
 from ..stack import Solution, Stack
 from ._hessian import WorkingHessian
-from ._sequence import cells
 from ._newton_system import Curvature, solve_single, solve_subjects, solve_trials
+from ._sequence import cells
 
 #: How often a problem is taken up again whose certificate is still open.
 _MAX_ATTEMPTS = 4
@@ -428,7 +428,9 @@ def _line_search(problem, point, active, move, threshold, tau, value, decrease):
         blocks = np.append(w.ravel(), 0.0)[active.slots]
         reached = problem._smooth(Zw, W, b) + float(problem.penalty.value(blocks[..., None], tau[:, None])[0])
         # Near the optimum the decrease drowns in rounding: then a full step is taken unless it visibly climbs.
-        if reached <= value - 1e-4 * length * decrease or (decrease <= 1e-9 * value and reached <= value * (1 + 1e-14)):
+        if reached <= value - 1e-4 * length * decrease or (
+            decrease <= 1e-9 * value and reached <= value * (1 + 1e-14)
+        ):
             factor = 1 / 16 if halving == 0 else 4.0 ** max(halving - 4, 0)
             problem.damping = min(max(problem.damping * factor, _MIN_DAMPING), _MAX_DAMPING)
             return _Point(W, b, Zw), reached, decrease

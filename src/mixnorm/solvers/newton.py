@@ -25,7 +25,7 @@ from ..intercept import solve_intercept
 from ..losses import SquaredHinge
 from ..stack import Solution, Stack
 from ._hessian import WorkingHessian
-from ._newton_system import Curvature, solve_single, solve_subjects, solve_trials
+from ._newton_system import Curvature, DenseBlock, TrialBlock, solve_single, solve_subjects, solve_trials
 from ._sequence import cells
 
 #: How often a problem is taken up again whose certificate is still open.
@@ -405,11 +405,20 @@ def _penalty_curvature(problem: _Problem, active: _Active, w, tau, gamma):
 def _solve(problem: _Problem, active: _Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
     """Solve the Newton system by whichever route is cheapest."""
     if len(rhs) > 1:
-        return solve_subjects(problem.hessian.at(inside, active.columns), curvature, rhs)
+        return solve_subjects(_blocks(problem, active, inside, curvature), curvature, rhs)
     if rhs.shape[1] > 1.2 * inside.sum() and problem.q > 1:
         trials = inside[0]
         return solve_trials(active.rows[0][:, trials], problem.p[0, trials], curvature, rhs[0])[None]
     return solve_single(problem.hessian.at(inside, active.columns)[0], curvature, rhs[0])[None]
+
+
+def _blocks(problem: _Problem, active: _Active, inside, curvature: Curvature) -> list[DenseBlock | TrialBlock]:
+    """Every subject's own part of the Newton system, by whichever route is cheapest."""
+    own = list(zip(curvature.scale, curvature.diagonal))
+    if active.rows.shape[1] > 1.2 * inside.sum(axis=1).max() and problem.q > 1:
+        trials = zip(active.rows, problem.p, inside)
+        return [TrialBlock(rows[:, used], p[used], *mine) for (rows, p, used), mine in zip(trials, own)]
+    return [DenseBlock(H, *mine) for H, mine in zip(problem.hessian.at(inside, active.columns), own)]
 
 
 def _line_search(problem, point, active, move, threshold, tau, value, decrease):

@@ -116,6 +116,55 @@ def solve_subjects(blocks: list["_Block"], curvature: Curvature, rhs: np.ndarray
     return np.stack([block.solve(r[:, None])[:, 0] for block, r in zip(blocks, right)])
 
 
+def solve_together(rows: list[np.ndarray], p: list[np.ndarray], curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
+    """Solve for T coupled subjects through all their N trials inside the margin at once, O(N² m); rhs (T, free + m).
+
+    Without H and the directions k the matrix is, for each feature, diag(D_t) − (2 similarity / T) r r' over subjects,
+    whose inverse is diag(1/D_t) + l l' with l = (r/D) / √(Σ_t (1/(2 similarity) − r_t²/D_t)).
+    """
+    T, m = curvature.scale.shape
+    free = rhs.shape[1] - m
+    twice = 2 * curvature.similarity
+    rest = np.sum((curvature.diagonal - twice * curvature.scale**2) / (twice * curvature.diagonal), axis=0)
+    lean = curvature.scale / curvature.diagonal / np.sqrt(np.maximum(rest, 1e-300))
+    scale = np.concatenate([np.ones((T, free)), curvature.scale], axis=1)
+    roots = [(r * c[:, None] * np.sqrt(2 * w)).T for r, w, c in zip(rows, p, scale)]
+    lent = np.maximum([np.sum(root[:, :free] ** 2, axis=0) for root in roots], 1e-300)
+    diagonal = np.concatenate([lent, curvature.diagonal], axis=1)
+
+    def base(x):
+        out = x / diagonal[..., None]
+        out[:, free:] += lean[..., None] * np.einsum("tm,tmk->mk", lean, x[:, free:])
+        return out
+
+    ends = np.cumsum([len(root) for root in roots])
+    leaning = np.concatenate([root[:, free:] * along for root, along in zip(roots, lean)])
+    kernel = leaning @ leaning.T
+    kernel[np.diag_indices_from(kernel)] += 1
+    for root, below, end in zip(roots, diagonal, ends):
+        own = slice(end - len(root), end)
+        kernel[own, own] += (root / below) @ root.T
+    U = _all_columns(curvature, free)
+    right = base(np.concatenate([rhs[..., None], U], axis=2))
+    through = _solve_posdef(kernel, np.concatenate([root @ x for root, x in zip(roots, right)]))
+    back = np.stack([root.T @ part for root, part in zip(roots, np.split(through, ends[:-1]))])
+    solved = (right - base(back)).reshape(T * (free + m), -1)
+    weights = np.concatenate([curvature.group_weight, lent.ravel()])
+    return _take_back(solved[:, 0], solved[:, 1:], U.reshape(len(solved), -1), weights).reshape(T, free + m)
+
+
+def _all_columns(curvature: Curvature, free: int) -> np.ndarray:
+    """The directions of the groups, then the intercepts, as (T, free + m, a + T free)."""
+    T, m = curvature.scale.shape
+    a = len(curvature.group_weight)
+    U = np.zeros((T, free + m, a + T * free))
+    subject, feature = np.indices((T, m))
+    U[subject, free + feature, curvature.group] = curvature.direction
+    for t in range(T):
+        U[t, :free, a + t * free : a + (t + 1) * free] = np.eye(free)
+    return U
+
+
 @dataclass(frozen=True, eq=False)
 class _Columns:
     """One subject's rows of U: a few dense columns K (free + m, a), then the columns R e_j of the features, a diagonal."""

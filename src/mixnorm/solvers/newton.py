@@ -1,7 +1,7 @@
 r"""Newton's method on the active groups, one problem at a time: the solver that reaches the certificate on EEG.
 
 Where w_g ≠ 0 the penalty is smooth, and f is piecewise quadratic: its Hessian H changes only by the trials that cross
-the margin. With r_i = |w_i|/‖w_g‖_q, k_i = sign(w_i) r_i^{q/2} (a unit vector in each group) and R = diag(r_i^{1−q/2}),
+the margin. With r_i = |w_i|/‖w_g‖_q, k_i = sign(w_i) r_i^{q/2} (a unit vector in each group), R = diag(r_i^{1−q/2}),
 
     ∇² alpha β_g ‖w_g‖_q = c_g R⁻¹ (I − k k') R⁻¹,        c_g = alpha β_g (q − 1) / ‖w_g‖_q,
 
@@ -14,7 +14,6 @@ its dual ball enters by a proximal step. The next alpha of a path starts from th
 step is the predictor along the path.
 """
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +24,15 @@ from ..intercept import solve_intercept
 from ..losses import SquaredHinge
 from ..stack import Solution, Stack
 from ._hessian import WorkingHessian
-from ._newton_system import Curvature, DenseBlock, TrialBlock, solve_single, solve_subjects, solve_trials
+from ._newton_system import (
+    Curvature,
+    DenseBlock,
+    TrialBlock,
+    solve_single,
+    solve_subjects,
+    solve_together,
+    solve_trials,
+)
 from ._sequence import cells
 
 #: How often a problem is taken up again whose certificate is still open.
@@ -174,7 +181,8 @@ class _Problem:
         tau = alpha * self.beta
         gamma = _GAMMA / np.maximum(self.trace, 1e-300)
         steps, best, lowest, waited = 0, (np.inf, point), np.inf, 0
-        for look in itertools.count():
+        look = 0
+        while True:
             point = self._exact_intercept(point)
             value = self._value(point, tau)
             a = self._dual(point)
@@ -195,6 +203,7 @@ class _Problem:
                 present[entering] = True
             taken, point = self._inner(point, present, tau, gamma, max(0.1 * tol, 0.05 * gap), max_iter - steps)
             steps += max(taken, 1)
+            look += 1
 
     # One look at the whole problem.
 
@@ -405,20 +414,29 @@ def _penalty_curvature(problem: _Problem, active: _Active, w, tau, gamma):
 def _solve(problem: _Problem, active: _Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
     """Solve the Newton system by whichever route is cheapest."""
     if len(rhs) > 1:
-        return solve_subjects(_blocks(problem, active, inside, curvature), curvature, rhs)
+        return _solve_coupled(problem, active, inside, curvature, rhs)
     if rhs.shape[1] > 1.2 * inside.sum() and problem.q > 1:
         trials = inside[0]
         return solve_trials(active.rows[0][:, trials], problem.p[0, trials], curvature, rhs[0])[None]
     return solve_single(problem.hessian.at(inside, active.columns)[0], curvature, rhs[0])[None]
 
 
-def _blocks(problem: _Problem, active: _Active, inside, curvature: Curvature) -> list[DenseBlock | TrialBlock]:
-    """Every subject's own part of the Newton system, by whichever route is cheapest."""
+def _solve_coupled(problem: _Problem, active: _Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
+    """Solve the Newton system of several subjects by whichever route is cheapest."""
     own = list(zip(curvature.scale, curvature.diagonal))
-    if active.rows.shape[1] > 1.2 * inside.sum(axis=1).max() and problem.q > 1:
-        trials = zip(active.rows, problem.p, inside)
-        return [TrialBlock(rows[:, used], p[used], *mine) for (rows, p, used), mine in zip(trials, own)]
-    return [DenseBlock(H, *mine) for H, mine in zip(problem.hessian.at(inside, active.columns), own)]
+    m = rhs.shape[1]
+    N, n = inside.sum(), inside.sum(axis=1).max()
+    by_features = m > 1.2 * n and problem.q > 1
+    if not by_features:
+        blocks = [DenseBlock(H, *mine) for H, mine in zip(problem.hessian.at(inside, active.columns), own)]
+        return solve_subjects(blocks, curvature, rhs)
+    rows = [rows[:, used] for rows, used in zip(active.rows, inside)]
+    weights = [p[used] for p, used in zip(problem.p, inside)]
+    # Through all trials at once N² m + N³/3; subject by subject 4 N m² and m³/3 for what couples them.
+    if curvature.similarity > 0 and N * N * (m + N / 3) < m * m * (4 * N + m / 3):
+        return solve_together(rows, weights, curvature, rhs)
+    blocks = [TrialBlock(*trials, *mine) for trials, mine in zip(zip(rows, weights), own)]
+    return solve_subjects(blocks, curvature, rhs)
 
 
 def _line_search(problem, point, active, move, threshold, tau, value, decrease):
@@ -437,9 +455,8 @@ def _line_search(problem, point, active, move, threshold, tau, value, decrease):
         blocks = np.append(w.ravel(), 0.0)[active.slots]
         reached = problem._smooth(Zw, W, b) + float(problem.penalty.value(blocks[..., None], tau[:, None])[0])
         # Near the optimum the decrease drowns in rounding: then a full step is taken unless it visibly climbs.
-        if reached <= value - 1e-4 * length * decrease or (
-            decrease <= 1e-9 * value and reached <= value * (1 + 1e-14)
-        ):
+        drowned = decrease <= 1e-9 * value and reached <= value * (1 + 1e-14)
+        if reached <= value - 1e-4 * length * decrease or drowned:
             factor = 1 / 16 if halving == 0 else 4.0 ** max(halving - 4, 0)
             problem.damping = min(max(problem.damping * factor, _MIN_DAMPING), _MAX_DAMPING)
             return _Point(W, b, Zw), reached, decrease

@@ -82,7 +82,8 @@ class SubjectClassifier(LinearSensorClassifier):
         -------
         ndarray of shape (n,)
         """
-        return self.classes_[(self.decision_function(X, subjects) > 0).astype(int)]
+        positive = self.decision_function(X, subjects) > 0
+        return self.classes_[positive.astype(int)]
 
     def _labels_at_predict(self, subjects, n_trials: int) -> list:
         if subjects is None:

@@ -321,7 +321,7 @@ def second_stage(stack: Stack, first: Solution, q: float) -> Stack:
 
 
 def solve_columns(method: Method, stack: Stack, n_jobs: int | None, *grids: np.ndarray) -> list[Solution]:
-    """Solve the stack at grids (A, B, K) of alphas, and similarities, its columns spread over processes if asked for."""
+    """Solve the stack at grids (A, B, K) of alphas, and similarities, its columns in parallel if asked for."""
     if effective_n_jobs(n_jobs) == 1:
         return method.solve(stack, *grids)
     parts = Parallel(n_jobs=n_jobs)(

@@ -5,8 +5,8 @@ In the scaled variables z = R⁻¹ δw (see `newton`) the matrix is, subject by 
     S_t = R_t H_t R_t + diag(c_t + 2 similarity R_t²)
 
 and couples subjects only through M = S − U Λ U', whose columns U are the unit vectors k_g of the active groups
-(weights c_g) and, where subjects are drawn to their mean, the columns R e_j of every feature (weights 2 similarity / T).
-So one factorisation per subject and a Schur complement of size |groups| + |features| solve it.
+(weights c_g) and, where subjects are drawn to their mean, the columns R e_j of every feature (weights
+2 similarity / T). So one factorisation per subject and a Schur complement of size |groups| + |features| solve it.
 """
 
 from dataclasses import dataclass
@@ -167,7 +167,7 @@ def _all_columns(curvature: Curvature, free: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """One subject's rows of U: a few dense columns K (free + m, a), then the columns R e_j of the features, a diagonal."""
+    """One subject's rows of U: some dense columns K (free + m, a), then R e_j of every feature, a diagonal."""
 
     K: np.ndarray
     scale: np.ndarray

@@ -412,9 +412,9 @@ def test_asymmetric_names_some_of_the_subjects(asymmetric, message, data):
 def test_adapt_checks_the_labels(data):
     model = fit(data)
     X, y = newcomer(12)
-    with pytest.raises(ValueError, match="Subject 'new': y holds 'maybe' .trial 0., but the model knows"):
+    with pytest.raises(ValueError, match=r"Subject 'new': y holds 'maybe' \(trial 0\), but the model knows"):
         model.adapt(X, ["maybe"] * 12, subject="new")
-    with pytest.raises(ValueError, match="Subject 'new': X has 12 trials, but the shape of y is .11,."):
+    with pytest.raises(ValueError, match=r"Subject 'new': X has 12 trials, but the shape of y is \(11,\)"):
         model.adapt(X, y[:11], subject="new")
     with pytest.raises(ValueError, match="X has 12 trials, but subjects has 3 labels"):
         model.predict(X, subjects=["S0", "S1", "S2"])

@@ -54,7 +54,7 @@ class Fold:
     test: np.ndarray
 
 
-def split_folds(cv, X: np.ndarray, labels: np.ndarray, params: dict) -> list[Fold]:
+def split_folds(cv, X: np.ndarray, labels: np.ndarray, params: dict, whose: str = "") -> list[Fold]:
     """Split the trials; both parts of every fold must hold both classes."""
     folds = []
     for parts in check_cv(cv, labels, classifier=True).split(X, labels, **params):
@@ -62,7 +62,7 @@ def split_folds(cv, X: np.ndarray, labels: np.ndarray, params: dict) -> list[Fol
         for mask, part in zip(masks, parts):
             mask[part] = True
         folds.append(Fold(*masks))
-    check_fold_classes(folds, labels)
+    check_fold_classes(folds, labels, whose=whose)
     return folds
 
 

@@ -136,15 +136,15 @@ def split_subjects(cv, data: SubjectTrials, labels: np.ndarray, params: dict) ->
 
     ``cv`` as an iterable of splits is taken as it is: it divides all trials at once.
     """
-    n, matrix = len(labels), data.trials.matrix
+    n, matrix, parts = len(labels), data.trials.matrix, []
     if not hasattr(cv, "split") and np.iterable(cv):
         folds = split_folds(list(cv), matrix, labels, params)
     else:
-        parts = []
-        for rows in data.subjects.rows:
+        for label, rows in zip(data.subjects.labels, data.subjects.rows):
             own = {name: np.asarray(v)[rows] if np.shape(v)[:1] == (n,) else v for name, v in params.items()}
-            parts.append([_widen(fold, rows, n) for fold in split_folds(cv, matrix[rows], labels[rows], own)])
-        folds = _merge(parts, data.subjects.labels)
+            folds = split_folds(cv, matrix[rows], labels[rows], own, f"of subject {label!r} ")
+            parts.append([_widen(fold, rows, n) for fold in folds])
+        return _merge(parts, data.subjects.labels)
     for label, rows in zip(data.subjects.labels, data.subjects.rows):
         check_fold_classes(folds, labels, rows, f"of subject {label!r} ")
     return folds

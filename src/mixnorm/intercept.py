@@ -40,7 +40,8 @@ def _newton(loss, scores, y, weight, b, max_iter: int, bracket) -> tuple[Array, 
         if low is not None:
             low, high = xp.where(pull > 0, b, low), xp.where(pull < 0, b, high)
             step = xp.where((step >= low) & (step <= high), step, (low + high) / 2)
-        still = (xp.abs(pull) > 1e-16 * xp.sum(a, axis=-2)) & (step != b)
+        # below that is the rounding of the sum itself, which would be chased for dozens of iterations
+        still = (xp.abs(pull) > 2e-15 * xp.sum(a, axis=-2)) & (step != b)
         b = xp.where(still, step, b)
         if not bool(xp.any(still)):
             break

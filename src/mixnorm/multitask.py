@@ -280,6 +280,7 @@ def _signs(y, classes: np.ndarray, n_trials: int) -> np.ndarray:
     if len(unknown):
         first, second = classes.tolist()
         raise ValueError(
-            f"y holds {labels.tolist()[unknown[0]]!r} (trial {unknown[0]}), but the model knows {first!r} and {second!r}."
+            f"y holds {labels.tolist()[unknown[0]]!r} (trial {unknown[0]}), "
+            f"but the model knows {first!r} and {second!r}."
         )
     return np.where(labels == classes[1], 1.0, -1.0)

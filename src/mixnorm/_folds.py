@@ -8,7 +8,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
-from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from .stack import Solution, Stack
 
@@ -36,6 +36,16 @@ def route(estimator, params: dict, sample_weight) -> Routed:
     return Routed(params, {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)})
 
 
+def cv_routing(estimator) -> MetadataRouter:
+    """Return how the metadata of an estimator's fit reach its splitter and its scorer."""
+    router = MetadataRouter(owner=estimator).add_self_request(estimator)
+    router.add(splitter=check_cv(estimator.cv), method_mapping=MethodMapping().add(caller="fit", callee="split"))
+    return router.add(
+        scorer=scorer_object(estimator.scoring),
+        method_mapping=MethodMapping().add(caller="fit", callee="score"),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Fold:
     """Training and test trials of a fold.
@@ -44,35 +54,44 @@ class Fold:
     ----------
     train : ndarray of shape (n,)
         How often each trial is in the training part: 0 or 1, or more where a splitter draws with replacement.
-    test : ndarray of shape (m,)
-        Which trials are in the test part.
+    test : ndarray of shape (n,)
+        Which trials are in the test part, as a mask.
     """
 
     train: np.ndarray
     test: np.ndarray
 
 
-def split_folds(cv, X: np.ndarray, labels: np.ndarray, scoring, params: dict) -> list[Fold]:
+def split_folds(cv, X: np.ndarray, labels: np.ndarray, params: dict, scoring="roc_auc", whose: str = "") -> list[Fold]:
     """Split the trials; every training part must hold both classes, and with "roc_auc" every test part too."""
     folds = []
     trials = np.arange(len(labels))
-    for number, (train, test) in enumerate(check_cv(cv, labels, classifier=True).split(X, labels, **params)):
-        train, test = trials[train], trials[test]
-        _check_classes("training", number, labels[train])
-        if isinstance(scoring, str) and scoring == "roc_auc":
-            _check_classes("test", number, labels[test])
-        folds.append(Fold(np.bincount(train, minlength=len(trials)), test))
+    for train, test in check_cv(cv, labels, classifier=True).split(X, labels, **params):
+        counts = np.bincount(trials[train], minlength=len(trials))
+        folds.append(Fold(counts, np.bincount(trials[test], minlength=len(trials)) > 0))
     if not folds:
         raise ValueError("cv gave no fold.")
+    check_fold_classes(folds, labels, scoring, whose=whose)
     return folds
 
 
-def _check_classes(name: str, number: int, labels: np.ndarray) -> None:
-    if len(np.unique(labels)) < 2:
-        raise ValueError(
-            f"The {name} part of fold {number} of cv holds trials of one class only; "
-            "use fewer folds, or a splitter that stratifies."
-        )
+def check_fold_classes(folds: list[Fold], labels: np.ndarray, scoring, rows=slice(None), whose: str = "") -> None:
+    """Refuse folds of which a part (of the trials in ``rows``) holds one class only, where that part needs both."""
+    for number, fold in enumerate(folds):
+        parts = {"training": fold.train > 0}
+        if is_auc(scoring):
+            parts["test"] = fold.test
+        for name, mask in parts.items():
+            if len(np.unique(labels[rows][mask[rows]])) < 2:
+                raise ValueError(
+                    f"The {name} part of fold {number} of cv holds trials {whose}of one class only; "
+                    "use fewer folds, or a splitter that stratifies."
+                )
+
+
+def is_auc(scoring) -> bool:
+    """Whether the score is the area under the ROC curve, which is computed here for all models at once."""
+    return isinstance(scoring, str) and scoring == "roc_auc"
 
 
 def scorer_object(scoring):
@@ -82,20 +101,25 @@ def scorer_object(scoring):
 
 def score_folds(stack: Stack, solutions: list[Solution], folds: list[Fold], labels: np.ndarray, scoring, params: dict):
     """Score the test trials of every fold, (A, folds): column k of the stack is the model of fold k."""
-    X = stack.X[0, 0]
     columns = []
     for k, fold in enumerate(folds):
         W = np.stack([s.W[0, 0, :, k] for s in solutions], axis=1)
-        scores = X[fold.test] @ W + np.array([s.b[0, 0, k] for s in solutions])
-        if isinstance(scoring, str) and scoring == "roc_auc" and not params:
-            columns.append(auc(labels[fold.test], scores))
-        else:
-            columns.append(_score_each(scoring, fold, X, labels, scores, params))
+        b = np.array([s.b[0, 0, k] for s in solutions])
+        columns.append(score_models(stack.X[0, 0], labels, fold.test, (W, b), scoring, params))
         if not np.isfinite(columns[-1]).all():
             raise ValueError(
                 f"scoring={scoring!r} gave a score that is not finite on the test part of fold {k} of cv."
             )
     return np.stack(columns, axis=1)
+
+
+def score_models(X: np.ndarray, labels: np.ndarray, test: np.ndarray, models, scoring, params: dict) -> np.ndarray:
+    """Score A models W (d, A), b (A,) on the test trials, a mask (n,); returns (A,)."""
+    W, b = models
+    scores = X[test] @ W + b
+    if is_auc(scoring) and not params:
+        return auc(labels[test], scores)
+    return _score_each(scoring, test, X, labels, scores, params)
 
 
 def auc(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -106,16 +130,14 @@ def auc(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return (ranks - n_pos * (n_pos + 1) / 2) / (n_pos * n_neg)
 
 
-def _score_each(scoring, fold: Fold, X, labels, scores, params) -> np.ndarray:
+def _score_each(scoring, test: np.ndarray, X, labels, scores, params) -> np.ndarray:
     scorer = scorer_object(scoring)
     params = {
-        name: np.asarray(value)[fold.test] if np.shape(value)[:1] == (len(labels),) else value
+        name: np.asarray(value)[test] if np.shape(value)[:1] == (len(labels),) else value
         for name, value in params.items()
     }
     classes = np.unique(labels)
-    return np.array(
-        [scorer(_Scored(classes, column), X[fold.test], labels[fold.test], **params) for column in scores.T]
-    )
+    return np.array([scorer(_Scored(classes, column), X[test], labels[test], **params) for column in scores.T])
 
 
 class _Scored(ClassifierMixin, BaseEstimator):

@@ -82,7 +82,8 @@ def check_group_weights(given, groups: Groups, penalty: str) -> np.ndarray:
     bad = np.flatnonzero(np.isnan(weights) | (weights < 0))
     if len(bad):
         raise ValueError(
-            f"group_weights must not be negative or NaN, but that of {groups.labels.tolist()[bad[0]]!r} is {weights[bad[0]]}."
+            "group_weights must not be negative or NaN, "
+            f"but that of {groups.labels.tolist()[bad[0]]!r} is {weights[bad[0]]}."
         )
     if penalty != "group" and not np.all(np.isin(weights, (0, 1, np.inf))):
         odd = np.flatnonzero(~np.isin(weights, (0, 1, np.inf)))[0]

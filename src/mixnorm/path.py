@@ -92,9 +92,9 @@ def group_svc_path(
     >>> y = np.repeat([0, 1], 50)
     >>> X = rng.standard_normal((100, 4, 3))
     >>> X[y == 1, 2] += 1  # only channel 2 carries the effect
-    >>> path = group_svc_path(X, y, alphas=5)
-    >>> (path.coefs.reshape(5, 4, 3) != 0).any(axis=2).sum(axis=1)
-    array([0, 1, 2, 4, 4])
+    >>> path = group_svc_path(X, y)
+    >>> np.flatnonzero(path.coefs[1].reshape(4, 3).any(axis=1))  # the first to enter
+    array([2])
     >>> bool(path.dual_gaps.max() < 1e-6)
     True
     """
@@ -130,6 +130,14 @@ class Method:
     max_iter: int
     solver: str
 
+    @classmethod
+    def of(cls, estimator, q: float) -> "Method":
+        """Return the method that an estimator's parameters describe, at one q."""
+        if getattr(estimator, "adaptive", False) and estimator.penalty != "group":
+            raise ValueError(f"adaptive=True is for penalty='group', but got penalty={estimator.penalty!r}.")
+        names = ("groups", "group_weights", "fit_intercept", "tol", "max_iter", "solver")
+        return cls(estimator.penalty, q, *(getattr(estimator, name) for name in names))
+
     def stack(self, trials: Trials, signs: np.ndarray, weights: np.ndarray) -> Stack:
         """Return K problems on the trials of one subject, weights being (n, K)."""
         groups = trials.groups(self.groups)
@@ -147,17 +155,19 @@ class Method:
             fit_intercept=bool(self.fit_intercept),
         )
 
-    def solve(self, stack: Stack, alphas: np.ndarray) -> list[Solution]:
-        """Solve the stack at alphas (A, B, K)."""
+    def solve(self, stack: Stack, alphas: np.ndarray, similarities: np.ndarray | None = None) -> list[Solution]:
+        """Solve the stack at alphas (A, B, K), and at similarities (A, B, K) if given."""
         if not (isinstance(self.tol, float | int | np.number) and self.tol > 0):
             raise ValueError(
                 f"Invalid value for the 'tol' parameter. Allowed are values > 0, but got {self.tol!r} instead."
             )
         if not (isinstance(self.max_iter, int | np.integer) and self.max_iter >= 1):
             raise ValueError(
-                f"Invalid value for the 'max_iter' parameter. Allowed are whole numbers from 1, but got {self.max_iter!r}."
+                "Invalid value for the 'max_iter' parameter. "
+                f"Allowed are whole numbers from 1, but got {self.max_iter!r} instead."
             )
-        return solve_path(stack, alphas, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
+        options = {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
+        return solve_path(stack, alphas, similarities=similarities, **options)
 
     @property
     def norm_order(self) -> float:
@@ -182,7 +192,8 @@ def make_penalty(penalty: str, q: float) -> Penalty:
     if penalty in ("l1", "l2"):
         return L1() if penalty == "l1" else L2()
     raise ValueError(
-        f"Invalid value for the 'penalty' parameter. Allowed values are 'group', 'l1' and 'l2', but got {penalty!r} instead."
+        "Invalid value for the 'penalty' parameter. "
+        f"Allowed values are 'group', 'l1' and 'l2', but got {penalty!r} instead."
     )
 
 
@@ -213,7 +224,7 @@ def check_alphas(alphas, stack: Stack) -> np.ndarray:
 
 
 def largest_alpha(stack: Stack) -> float:
-    """alpha_max of the last problem of the stack (for ℓ2 that of ℓ1-ℓ2); 1 where no data vary and any alpha would do."""
+    """alpha_max of the last problem of the stack (ℓ2: that of ℓ1-ℓ2); 1 where no data vary and any alpha would do."""
     if not stack.penalty.is_norm:
         stack = replace(stack, penalty=GroupNorm(2.0))
     top = float(alpha_max(stack)[0, -1])

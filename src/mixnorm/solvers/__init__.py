@@ -4,7 +4,11 @@ Each one has ``path(stack, alphas, tol, max_iter)``: solve every problem of a st
 each from the solution before, and return one `Solution` per step of the sequence.
 """
 
+import contextlib
+import functools
+
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from .._arrays import Array, is_numpy_array, like, namespace, to_numpy
 from ..stack import Solution, Stack
@@ -14,12 +18,17 @@ from .newton import Newton
 
 __all__ = ["SOLVERS", "Fista", "ForwardBackward", "Newton", "solve_path"]
 
+#: Numbers in X up to which one thread is fastest.
+_SMALL = 2_000_000
 SOLVERS = {"newton": Newton, "fista": Fista, "forward-backward": ForwardBackward}
 
 
-def solve_path(stack: Stack, alphas: Array, *, solver: str = "auto", tol: float, max_iter: int) -> list[Solution]:
+def solve_path(
+    stack: Stack, alphas: Array, *, similarities: Array | None = None, solver: str = "auto", tol: float, max_iter: int
+) -> list[Solution]:
     """Solve a stack at every alpha of (A, B, K) arrays, in any order, and return the solutions in the order given.
 
+    With ``similarities``, (A, B, K) as well, the path has two dimensions; of equal alphas the first is solved first.
     ``solver="auto"`` takes Newton's method for NumPy arrays and the accelerated first-order method elsewhere.
     """
     if solver == "auto":
@@ -33,5 +42,19 @@ def solve_path(stack: Stack, alphas: Array, *, solver: str = "auto", tol: float,
     order = np.argsort(-to_numpy(alphas).max(axis=(1, 2)), kind="stable")
     xp = namespace(alphas)
     ordered = xp.take(alphas, like(alphas, order, dtype=xp.int64), axis=0)
-    solutions = SOLVERS[solver]().path(stack, ordered, tol, max_iter)
+    more = {} if similarities is None else {"similarities": xp.take(similarities, order, axis=0)}
+    with _few_threads(stack):
+        solutions = SOLVERS[solver]().path(stack, ordered, tol, max_iter, **more)
     return [solutions[place] for place in np.argsort(order)]
+
+
+def _few_threads(stack: Stack):
+    """Keep BLAS to one thread where the matrices are small: there, threads cost more time than they save."""
+    if not is_numpy_array(stack.X) or stack.X.size > _SMALL:
+        return contextlib.nullcontext()
+    return _threadpools().limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _threadpools() -> ThreadpoolController:
+    return ThreadpoolController()  # looking through the loaded libraries takes milliseconds

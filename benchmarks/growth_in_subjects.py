@@ -50,15 +50,9 @@ def main() -> None:
         for size in sizes:
             seconds, peak, steps = measure(*size)
             now = np.array([size[place], seconds / steps, peak])
-            growth = (
-                ["", ""]
-                if before is None
-                else [f"{g:.2f}" for g in np.log(now / before)[1:] / np.log(now[0] / before[0])]
-            )
-            print(
-                f"| {size[place]} | {seconds:.3f} | {peak:.0f} | {steps} | {seconds / steps:.4f} | {' | '.join(growth)} |",
-                flush=True,
-            )
+            growth = [np.nan] * 3 if before is None else np.log(now / before) / np.log(now[0] / before[0])
+            cells = f"{seconds:.3f} | {peak:.0f} | {steps} | {seconds / steps:.4f}"
+            print(f"| {size[place]} | {cells} | {growth[1]:.2f} | {growth[2]:.2f} |", flush=True)
             before = now
 
 

@@ -3,7 +3,7 @@
     MIXNORM_DATA=... python benchmarks/many_subjects.py uam-p300 --trials 50 100 200 500 --splits 10
 
 Trials are drawn at random in each subject, features standardised on the training trials and clipped to ±5, parameters
-chosen by 3-fold cross-validation inside them, and tested on the other trials: means over subjects and splits, in percent.
+chosen by 3-fold cross-validation inside them, tested on the other trials: means over subjects and splits, in percent.
 """
 
 import argparse
@@ -63,9 +63,7 @@ def main() -> None:
         found = run(options.data, n_trials, options.splits)
         if place == 0:
             print(f"{options.data}, {options.splits} splits\n")
-            print(
-                "| trials | " + " | ".join(found) + " | weakest third: SVM → MGSVM-2s | others: SVM → MGSVM-2s | s |"
-            )
+            print("| trials | " + " | ".join(found) + " | weakest third: SVM → 2s | others: SVM → 2s | s |")
             print("| --- " * (len(found) + 4) + "|")
         alone, shared = (found[m].mean(axis=0) for m in ("SVM", "MGSVM-2s"))
         weak = np.argsort(alone)[: len(alone) // 3]

@@ -2,8 +2,8 @@
 
     MIXNORM_DATA=... python benchmarks/newcomer.py uam-p300 --calibration 0 20 50 100
 
-The others are learned jointly on ``--trials`` trials each (features standardised subject by subject, clipped to ±5); the
-newcomer's features are standardised on its calibration trials (without any: on its test trials, which uses no label).
+The others are learned jointly on ``--trials`` trials each (features standardised subject by subject, clipped to ±5);
+the newcomer's features are standardised on its calibration trials (without any: on its test trials, which uses no label).
 AUC on all its other trials: means over subjects, in percent.
 """
 

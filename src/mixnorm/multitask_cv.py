@@ -39,8 +39,9 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         Divides the trials of each subject by itself; an iterable of splits divides all trials at once.
     scoring : str or callable
     rule : {"best", "1se", "centre"}
-        The best mean score (among scores within 1e-12 the sparser model, then the larger similarity); the largest alpha
-        within one standard error over folds of the best; or, of all cells within that, the one nearest to their middle.
+        The best mean score (among scores within 1e-12 the sparser model, then the larger similarity); the largest
+        alpha within one standard error over folds of the best; or, of all cells within that, the one nearest to
+        their middle.
     max_sensors : int or None
     n_jobs : int or None
         Folds in parallel.

@@ -3,7 +3,7 @@
     MIXNORM_DATA=... python benchmarks/newcomer.py uam-p300 --calibration 0 20 50 100
 
 The others are learned jointly on ``--trials`` trials each (features standardised subject by subject, clipped to ±5);
-the newcomer's features are standardised on its calibration trials (without any: on its test trials, which uses no label).
+the newcomer's features are standardised on its calibration trials (without any: on all, without labels).
 AUC on all its other trials: means over subjects, in percent.
 """
 
@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 from mixnorm import GroupSVCCV, MultiTaskGroupSVCCV, PooledSVC
 
 SVM_ALPHAS = np.logspace(-3, 1.5, 8)
-ALPHAS = np.logspace(-3, -1, 4)
+ALPHAS = np.logspace(-3, -1.5, 3)
 SIMILARITIES = (1e-2, 1e-1, 1.0)
 
 

@@ -142,11 +142,11 @@ def split_subjects(cv, data: SubjectTrials, labels: np.ndarray, params: dict) ->
     else:
         for label, rows in zip(data.subjects.labels, data.subjects.rows):
             own = {name: np.asarray(v)[rows] if np.shape(v)[:1] == (n,) else v for name, v in params.items()}
-            folds = split_folds(cv, matrix[rows], labels[rows], own, f"of subject {label!r} ")
+            folds = split_folds(cv, matrix[rows], labels[rows], own, whose=f"of subject {label!r} ")
             parts.append([_widen(fold, rows, n) for fold in folds])
         return _merge(parts, data.subjects.labels)
     for label, rows in zip(data.subjects.labels, data.subjects.rows):
-        check_fold_classes(folds, labels, rows, f"of subject {label!r} ")
+        check_fold_classes(folds, labels, "roc_auc", rows, f"of subject {label!r} ")
     return folds
 
 
@@ -162,9 +162,9 @@ def score_subjects(data: SubjectTrials, labels: np.ndarray, fold: Fold, models, 
 
 
 def _widen(fold: Fold, rows: np.ndarray, n: int) -> Fold:
-    masks = np.zeros((2, n), dtype=bool)
-    masks[0, rows], masks[1, rows] = fold.train, fold.test
-    return Fold(*masks)
+    train, test = np.zeros(n, dtype=int), np.zeros(n, dtype=bool)
+    train[rows], test[rows] = fold.train, fold.test
+    return Fold(train, test)
 
 
 def _merge(parts: list[list[Fold]], labels: list) -> list[Fold]:
@@ -176,5 +176,5 @@ def _merge(parts: list[list[Fold]], labels: list) -> list[Fold]:
             f"{labels[odd]!r} into {counts[odd]}; every subject needs the same number."
         )
     return [
-        Fold(np.any([f.train for f in same], axis=0), np.any([f.test for f in same], axis=0)) for same in zip(*parts)
+        Fold(np.sum([f.train for f in same], axis=0), np.any([f.test for f in same], axis=0)) for same in zip(*parts)
     ]

@@ -1,0 +1,93 @@
+"""Reading and preparing a 10-minute, 64-channel, 512 Hz recording: time, the filter's share, peak memory.
+
+    python benchmarks/reading.py [--minutes 10] [--json]
+
+The recording is simulated, written as fif to a temporary folder, and read and prepared in a process of its
+own, so that the peak is that of a user's process, interpreter and MNE included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+def measure(path: str, phase: str) -> dict[str, float | str]:
+    """Seconds of reading, filtering and the rest, and peak resident memory in MB, of read + prepare."""
+    import resource
+    import time
+
+    import mne  # noqa: F401 - its import is not the reader's time
+
+    from mixnorm.eeg import Preparation, cutting, prepare, read_recording
+
+    spent = 0.0
+
+    def timed(function):
+        def wrapped(*arguments):
+            nonlocal spent
+            begin = time.perf_counter()
+            out = function(*arguments)
+            spent += time.perf_counter() - begin
+            return out
+
+        return wrapped
+
+    cutting.CausalFilter.push = timed(cutting.CausalFilter.push)
+    cutting.zero_phase = timed(cutting.zero_phase)
+    begin = time.perf_counter()
+    recording = read_recording(path)
+    read = time.perf_counter() - begin
+    design = prepare(recording, Preparation.preset("errp").with_(phase=phase))
+    total = time.perf_counter() - begin
+    return {
+        "phase": phase,
+        "trials": len(design),
+        "read_s": read,
+        "filter_s": spent,
+        "rest_s": total - read - spent,
+        "total_s": total,
+        "filter_share": spent / total,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def measured_apart(path: Path, phase: str) -> dict:
+    """:func:`measure` in a process of its own."""
+    command = [sys.executable, __file__, "--measure", str(path), phase]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        print(json.dumps(measure(*arguments.measure)))
+        return
+    from mixnorm.eeg import simulated_recording, to_raw
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "long_raw.fif"
+        n_trials = round(arguments.minutes * 60 / 0.2667)  # a flash every 250 ms and 2 s between characters
+        to_raw(simulated_recording(n_trials, n_channels=64, sfreq=512.0)).save(path, verbose="error")
+        found = [measured_apart(path, phase) for phase in ("causal", "zero")]
+    if arguments.json:
+        print(json.dumps(found))
+        return
+    print(f"{arguments.minutes:g} min × 64 channels × 512 Hz, {found[0]['trials']} trials")
+    for row in found:
+        print(
+            f"{row['phase']:>6}: read {row['read_s']:.2f} s, filter {row['filter_s']:.2f} s,"
+            f" rest {row['rest_s']:.2f} s; filter {row['filter_share']:.0%}, peak {row['peak_mb']:.0f} MB"
+        )
+
+
+if __name__ == "__main__":
+    main()

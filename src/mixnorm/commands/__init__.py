@@ -1,0 +1,1 @@
+"""Subcommands of ``mixnorm``, one module each."""

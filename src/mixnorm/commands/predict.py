@@ -1,0 +1,89 @@
+"""``mixnorm predict MODEL RECORDING``: a score for every event, as CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from mixnorm import load
+from mixnorm.commands.common import json_option, messages, print_json, read_options, reading_options
+from mixnorm.eeg import Decoder, Scores, read_recordings
+from mixnorm.eeg.recording import UNKNOWN
+
+COLUMNS = ("recording", "onset", "stimulus", "character", "target", "score")
+
+
+@click.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("recording")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File; standard output if left out.",
+)
+@click.option("--unlabelled", is_flag=True, help="Score every stimulus, whatever its name.")
+@reading_options
+@json_option
+def predict(model: Path, recording: str, output: Path | None, as_json: bool, **options: Any) -> None:
+    """Score every event of RECORDING with MODEL; positive scores speak for a target."""
+    with messages():
+        decoder = load(model)
+        if not isinstance(decoder, Decoder):
+            raise ValueError(
+                f"{model}: this is a {type(decoder).__name__}, not a model for recordings; train one first"
+            )
+        rows = []
+        for run in read_recordings(recording, **read_options(options)):
+            rows += _rows(run.source, decoder.predict(run))
+    if as_json:
+        print_json({"model": str(model), "recording": recording, "auc": _auc(rows), "scores": rows}, output)
+    else:
+        _write_csv(rows, output)
+
+
+def _rows(source: str, scores: Scores) -> list[dict[str, Any]]:
+    """One row per event; None for what does not exist."""
+    columns = zip(
+        scores.onset.tolist(),
+        scores.stimulus.tolist(),
+        scores.character.tolist(),
+        scores.target.tolist(),
+        scores.score.tolist(),
+        strict=True,
+    )
+    return [
+        {
+            "recording": source,
+            "onset": onset,
+            "stimulus": None if stimulus == UNKNOWN else stimulus,
+            "character": None if character == UNKNOWN else character,
+            "target": None if target == UNKNOWN else target,
+            "score": None if np.isnan(score) else score,
+        }
+        for onset, stimulus, character, target, score in columns
+    ]
+
+
+def _auc(rows: list[dict[str, Any]]) -> float | None:
+    scored = [(row["target"], row["score"]) for row in rows if None not in (row["target"], row["score"])]
+    if len({target for target, _ in scored}) < 2:
+        return None
+    return float(roc_auc_score(*zip(*scored, strict=True)))
+
+
+def _write_csv(rows: list[dict[str, Any]], output: Path | None) -> None:
+    stream = sys.stdout if output is None else output.open("w", encoding="utf-8", newline="")
+    try:
+        writer = csv.DictWriter(stream, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+    finally:
+        if output is not None:
+            stream.close()

@@ -1,0 +1,91 @@
+"""``mixnorm train RECORDING… -o MODEL.mixnorm``: from recordings to a model and its electrodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from mixnorm import save
+from mixnorm.commands.common import json_option, messages, print_json, progress, read_options, reading_options
+from mixnorm.eeg import (
+    PRESETS,
+    Decoder,
+    Preparation,
+    default_classifier,
+    honest_folds,
+    prepare,
+    read_recordings,
+)
+from mixnorm.eeg.folds import cross_validated_auc
+
+
+@click.command()
+@click.argument("recordings", nargs=-1, required=True)
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Model file.")
+@click.option("--preset", type=click.Choice(list(PRESETS)), help="Preparation; by default one that fits the kind.")
+@click.option("--folds", "n_folds", default=5, show_default=True, help="Folds by character or block.")
+@click.option(
+    "--rule", type=click.Choice(["best", "1se"]), default="best", show_default=True, help="How to pick alpha."
+)
+@click.option("--max-sensors", type=int, help="The most electrodes to use.")
+@reading_options
+@json_option
+def train(
+    recordings: tuple[str, ...],
+    output: Path,
+    preset: str | None,
+    n_folds: int,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Train a decoder on RECORDINGS; say its AUC by honest folds and the electrodes it chose."""
+    choice = {name: options.pop(name) for name in ("rule", "max_sensors")}
+    with messages():
+        runs = read_recordings(*recordings, **read_options(options))
+        for run in runs:
+            click.echo(run.describe(), err=True)
+        design = prepare(runs, Preparation.preset(preset) if preset else None)
+        folds = honest_folds(design, n_folds)
+        with progress(len(folds) + 1, "fits") as bar:
+            aucs = cross_validated_auc(design, lambda: default_classifier(**choice), folds, lambda _: bar.update())
+            decoder = Decoder.from_design(design, runs[0].ch_names, default_classifier(**choice))
+            bar.update()
+        save(decoder, output)
+    report = _report(decoder, design, folds.by, aucs) | {"model": str(output), "recordings": list(recordings)}
+    if as_json:
+        print_json(report)
+    else:
+        click.echo(_text(report))
+
+
+def _report(decoder: Decoder, design: Any, by: str, aucs: list[float | None]) -> dict[str, Any]:
+    known = [auc for auc in aucs if auc is not None]
+    return {
+        "auc": float(np.mean(known)) if known else None,
+        "auc_by_fold": aucs,
+        "folds_by": by,
+        "n_trials": len(design),
+        "n_targets": int(design.y.sum()),
+        "n_channels": len(design.ch_names),
+        "electrodes": list(decoder.selected),
+        "alpha": float(decoder.classifier.alpha_),
+        "times": decoder.times.tolist(),
+        "preparation": decoder.preparation.to_dict(),
+    }
+
+
+def _text(report: dict[str, Any]) -> str:
+    folds = ", ".join("–" if auc is None else f"{auc:.3f}" for auc in report["auc_by_fold"])
+    chosen = report["electrodes"]
+    auc = "–" if report["auc"] is None else f"{report['auc']:.3f}"
+    return "\n".join(
+        [
+            f"{report['n_trials']} trials, {report['n_targets']} of them targets",
+            f"AUC {auc}, leaving out one {report['folds_by']} fold at a time ({folds})",
+            f"{len(chosen)} of {report['n_channels']} electrodes: {', '.join(chosen)}",
+            f"model saved as {report['model']}",
+        ]
+    )

@@ -1,0 +1,169 @@
+"""From recordings to the trials that estimators take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixnorm.eeg.checks import checked
+from mixnorm.eeg.cutting import Cut, cut
+from mixnorm.eeg.preparation import Preparation
+from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording, RecordingError
+
+
+@dataclass(frozen=True)
+class Design:
+    """Prepared trials, before scaling, with everything that is known about them.
+
+    Attributes
+    ----------
+    X : (n_trials, n_channels, n_times) array
+        Microvolts.
+    y : (n_trials,) int array
+        1 target, 0 non-target, −1 not known.
+    subject, session : (n_trials,) str arrays
+    character : (n_trials,) int array
+        Number of the character, unique over sources; −1 not known.
+    stimulus : (n_trials,) int array
+        −1 not known.
+    onset : (n_trials,) float array
+        Seconds from the start of the source; for epochs the number of the trial.
+    run : (n_trials,) int array
+        Number of the source the trial came from.
+    ch_names : tuple of str
+    positions : (n_channels, 3) array
+        Metres; NaN where not known.
+    times : (n_times,) array
+        Exact seconds after the stimulus.
+    sfreq : float
+        Rate of the source in Hz.
+    preparation : Preparation
+        What was done.
+    """
+
+    X: NDArray[np.float64] = field(repr=False)
+    y: NDArray[np.int64] = field(repr=False)
+    subject: NDArray[np.str_] = field(repr=False)
+    session: NDArray[np.str_] = field(repr=False)
+    character: NDArray[np.int64] = field(repr=False)
+    stimulus: NDArray[np.int64] = field(repr=False)
+    onset: NDArray[np.float64] = field(repr=False)
+    run: NDArray[np.int64] = field(repr=False)
+    ch_names: tuple[str, ...]
+    positions: NDArray[np.float64] = field(repr=False)
+    times: NDArray[np.float64] = field(repr=False)
+    sfreq: float
+    preparation: Preparation
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def to_sklearn(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+        """``X, y, groups`` for scikit-learn; trials of one group must not be split between folds.
+
+        The groups are the characters, or blocks of neighbouring trials where the source tells none.
+        """
+        if np.any(self.y == UNKNOWN):
+            raise ValueError(f"{np.sum(self.y == UNKNOWN)} trials have no label; they can be scored, not learned.")
+        return self.X, self.y, self.trial_groups()
+
+    def trial_groups(self, n_blocks: int = 10) -> NDArray[np.int64]:
+        """One integer per trial: its character or, without one, one of ``n_blocks`` blocks of the run."""
+        groups = np.empty(len(self), dtype=np.int64)
+        for run in np.unique(self.run):
+            mine = np.flatnonzero(self.run == run)
+            blocks = np.arange(len(mine)) * min(n_blocks, len(mine)) // len(mine)
+            known = self.character[mine] != UNKNOWN
+            groups[mine] = np.where(known, self.character[mine], UNKNOWN - 1 - blocks - n_blocks * run)
+        return np.unique(groups, return_inverse=True)[1]
+
+
+def prepare(
+    recordings: Recording | EpochedRecording | Sequence[Recording | EpochedRecording],
+    preparation: Preparation | None = None,
+) -> Design:
+    """Re-reference, filter, cut and sample recordings; nothing here is learned from the trials.
+
+    Parameters
+    ----------
+    recordings : Recording, EpochedRecording or a sequence of them
+        All with the same channels (any order) and rate; the first one's order is kept.
+    preparation : Preparation, optional
+        By default the preset "default", or "epochs" for trials that are already cut.
+
+    Returns
+    -------
+    Design
+        Trials whose window is not wholly in the recording are left out, with a warning that counts them.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import Preparation, prepare, simulated_recording
+    >>> design = prepare(simulated_recording(40), Preparation.preset("errp"))
+    >>> design.X.shape, design.times[:3]
+    ((40, 16, 16), array([0.    , 0.0625, 0.125 ]))
+    """
+    if isinstance(recordings, Recording | EpochedRecording):
+        recordings = [recordings]
+    if not recordings:
+        raise ValueError("There are no recordings to prepare.")
+    if preparation is None:
+        preparation = Preparation.preset("epochs" if isinstance(recordings[0], EpochedRecording) else "default")
+    parts = [cut(checked(recording), preparation) for recording in recordings]
+    for recording, part in zip(recordings, parts, strict=True):
+        _check_alike(recording.source, part, parts[0])
+    return _stacked(recordings, parts, preparation)
+
+
+def _stacked(
+    recordings: Sequence[Recording | EpochedRecording], parts: Sequence[Cut], preparation: Preparation
+) -> Design:
+    """All trials one after the other, channels in the order of the first source."""
+    first = parts[0]
+    run = np.repeat(np.arange(len(parts)), [len(part.X) for part in parts])
+    subject, session, character, stimulus, y = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("subject", "session", "character", "stimulus", "target")
+    )
+    return Design(
+        X=np.concatenate([part.X[:, [part.ch_names.index(name) for name in first.ch_names]] for part in parts]),
+        y=y,
+        subject=subject,
+        session=session,
+        character=_unique_characters(run, subject, session, character),
+        stimulus=stimulus,
+        onset=np.concatenate([part.onset for part in parts]),
+        run=run,
+        ch_names=first.ch_names,
+        positions=first.positions,
+        times=first.times,
+        sfreq=recordings[0].sfreq,
+        preparation=preparation,
+    )
+
+
+def _unique_characters(
+    run: NDArray[np.int64], subject: NDArray, session: NDArray, character: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Numbers that two characters share only when they are the same one."""
+    labels = zip(run.tolist(), subject.tolist(), session.tolist(), character.tolist(), strict=True)
+    numbers: dict[tuple, int] = {}
+    unique = [numbers.setdefault(label, len(numbers)) if label[-1] != UNKNOWN else UNKNOWN for label in labels]
+    return np.array(unique, dtype=np.int64)
+
+
+def _check_alike(source: str, part: Cut, first: Cut) -> None:
+    if set(part.ch_names) != set(first.ch_names):
+        odd = sorted(set(part.ch_names) ^ set(first.ch_names))
+        raise RecordingError(
+            source, f"its channels are not those of the first recording: {', '.join(odd)}", "drop those"
+        )
+    if part.X.shape[2] != first.X.shape[2] or not np.allclose(part.times, first.times, rtol=0, atol=1e-9):
+        raise RecordingError(
+            source,
+            f"its sample times, at {part.sfreq:g} Hz, are not those of the first one, at {first.sfreq:g} Hz",
+            "prepare recordings of one rate together",
+        )

@@ -1,0 +1,125 @@
+"""Folds that do not flatter: neighbours in time are never on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import BaseCrossValidator
+
+from mixnorm.eeg.design import Design
+from mixnorm.eeg.recording import UNKNOWN
+
+
+@dataclass(frozen=True)
+class Folds:
+    """``number`` (n_trials,) says in which fold a trial is tested, ``by`` what the folds were made of."""
+
+    number: NDArray[np.int64] = field(repr=False)
+    by: str
+
+    def __len__(self) -> int:
+        return int(self.number.max()) + 1
+
+
+def honest_folds(design: Design, n_folds: int = 5) -> Folds:
+    """Sessions if there are several, else characters, else contiguous blocks.
+
+    Each session is a fold of its own; characters and trials are dealt into ``n_folds`` folds in the order of
+    recording, so that training and test trials meet at few places only.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import prepare, simulated_recording
+    >>> folds = honest_folds(prepare(simulated_recording(600)))
+    >>> len(folds), folds.by
+    (5, 'character')
+    """
+    sessions = np.unique([f"{who}\n{when}" for who, when in zip(design.subject, design.session)], return_inverse=True)[
+        1
+    ]
+    if sessions.max() > 0:
+        return Folds(_in_order(sessions), "session")
+    known = np.all(design.character != UNKNOWN)
+    if known and len(np.unique(design.character)) > 1:
+        return Folds(_dealt(design.character, n_folds), "character")
+    return Folds(_dealt(np.arange(len(design)), n_folds), "block")
+
+
+class InOrder(BaseCrossValidator):
+    """A scikit-learn splitter for the folds inside a fit: whole groups, dealt in order of recording.
+
+    Where there are fewer groups than folds, blocks of neighbouring trials take their place.
+
+    Parameters
+    ----------
+    n_splits : int
+        Number of folds.
+
+    Examples
+    --------
+    >>> [test.tolist() for _, test in InOrder(2).split(np.zeros(6), groups=[7, 7, 3, 3, 5, 5])]
+    [[0, 1, 2, 3], [4, 5]]
+    """
+
+    def __init__(self, n_splits: int = 3) -> None:
+        self.n_splits = n_splits
+
+    def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
+        """Number of folds."""
+        return self.n_splits
+
+    def _iter_test_indices(
+        self, X: Any = None, y: object = None, groups: ArrayLike | None = None
+    ) -> Iterator[NDArray[np.int64]]:
+        units = np.arange(len(X)) if groups is None else np.asarray(groups)
+        if len(np.unique(units)) < self.n_splits:
+            units = np.arange(len(units))
+        number = _dealt(units, self.n_splits)
+        return (np.flatnonzero(number == fold) for fold in range(self.n_splits))
+
+
+def fitted(classifier: Any, X: NDArray[np.float64], y: NDArray[np.int64], groups: NDArray[np.int64]) -> Any:
+    """Fit a classifier; its splitter gets the groups, where it has one that can use them."""
+    splits = hasattr(getattr(classifier, "cv", None), "split")
+    return classifier.fit(X, y, groups=groups) if splits else classifier.fit(X, y)
+
+
+def cross_validated_auc(
+    design: Design,
+    make_classifier: Callable[[], Any],
+    folds: Folds,
+    progress: Callable[[int], None] | None = None,
+) -> list[float | None]:
+    """Test AUC of each fold; scaling is learned anew on each training set. None where a class is missing."""
+    X, y, groups = design.to_sklearn()
+    aucs: list[float | None] = []
+    for fold in range(len(folds)):
+        test = folds.number == fold
+        train = ~test
+        if len(np.unique(y[test])) < 2 or len(np.unique(y[train])) < 2:
+            aucs.append(None)
+        else:
+            scaler = design.preparation.scaler().fit(X[train])
+            model = fitted(make_classifier(), scaler.transform(X[train]), y[train], groups[train])
+            aucs.append(float(roc_auc_score(y[test], model.decision_function(scaler.transform(X[test])))))
+        if progress is not None:
+            progress(fold)
+    return aucs
+
+
+def _dealt(labels: NDArray, n_folds: int) -> NDArray[np.int64]:
+    """Whole labels dealt into contiguous folds of nearly equal numbers of labels."""
+    units = _in_order(labels)
+    count = units.max() + 1
+    return units * min(n_folds, count) // count
+
+
+def _in_order(labels: NDArray) -> NDArray[np.int64]:
+    """Labels as 0, 1, 2, … in the order in which they first appear."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]

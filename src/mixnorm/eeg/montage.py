@@ -1,0 +1,96 @@
+"""Where the electrodes of the extended 10–20 system sit, on an idealised head.
+
+A sphere of radius 95 mm, in metres: x to the right ear, y to the nose, z up through Cz. The rim
+(Fp1 … T7 … O1) lies 72° below the vertex, the nasion–inion circle at 90°. Positions are computed from the
+names, so nothing here needs MNE.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+HEAD_RADIUS = 0.095
+"""Radius of the idealised head, in metres."""
+
+_ROWS = ("Fp", "AF", "F", "FC", "C", "CP", "P", "PO", "O")
+# The ends of these rows carry names of their own: FT7 ends the FC row, T7 the C row, TP7 the CP row.
+_TEMPORAL = {"FC": "FT", "C": "T", "CP": "TP"}
+_OLD_NAMES = {"t3": "T7", "t4": "T8", "t5": "P7", "t6": "P8"}
+
+
+def standard_name(name: str) -> str | None:
+    """The usual spelling of an electrode name, or None when it names no electrode of the 10–10 system.
+
+    Case, dots and blanks are ignored, an ``EEG`` prefix and a reference suffix too; T3, T4, T5, T6 are
+    T7, T8, P7, P8.
+
+    Examples
+    --------
+    >>> standard_name("FP1"), standard_name("Fc5."), standard_name("EEG Cz-REF"), standard_name("T5")
+    ('Fp1', 'FC5', 'Cz', 'P7')
+    >>> standard_name("EOG left") is None
+    True
+    """
+    bare = re.sub(r"^eeg[\s:_-]*", "", name.strip().lower())
+    bare = re.sub(r"[\s:_-]+(ref|le|a1|a2|m1|m2|avg|ar)$", "", bare).strip(" .")
+    return _OLD_NAMES.get(bare) or _by_lowercase().get(bare)
+
+
+def electrode_positions(ch_names: Sequence[str]) -> NDArray[np.float64]:
+    """Positions (n, 3) in metres on the idealised head; NaN where the name is no 10–10 electrode.
+
+    Examples
+    --------
+    >>> electrode_positions(["Cz", "T8", "ECG"]).round(3) + 0.0
+    array([[0.   , 0.   , 0.095],
+           [0.09 , 0.   , 0.029],
+           [  nan,   nan,   nan]])
+    """
+    table = _table()
+    nowhere = np.full(3, np.nan)
+    return np.array([table.get(standard_name(name) or "", nowhere) for name in ch_names]).reshape(-1, 3)
+
+
+@cache
+def _by_lowercase() -> dict[str, str]:
+    return {name.lower(): name for name in _table()}
+
+
+@cache
+def _table() -> dict[str, NDArray[np.float64]]:
+    """Every electrode of the 10–10 system with its position."""
+    table = {"Nz": _on_sphere(90.0, 0.0), "Iz": _on_sphere(90.0, 180.0)}
+    for index, row in enumerate(_ROWS):
+        below_vertex, azimuth = 72.0 - 18.0 * index, 18.0 * (index + 1)
+        middle = table[f"{row}z"] = _on_sphere(abs(below_vertex), 0.0 if below_vertex >= 0 else 180.0)
+        for side, first in ((-1, 1), (1, 2)):
+            rim = _on_sphere(72.0, side * azimuth)
+            if row in ("Fp", "O"):
+                table[f"{row}{first}"] = rim
+                continue
+            for step in range(4):
+                table[_lateral_name(row, 2 * step + first)] = _between(middle, rim, (step + 1) / 4)
+            table[_lateral_name(row, 8 + first)] = _on_sphere(90.0, side * azimuth)
+    return table
+
+
+def _lateral_name(row: str, number: int) -> str:
+    """FC7 is called FT7, C9 T9, CP8 TP8: the outer ends of the central rows lie over the temporal lobe."""
+    return f"{_TEMPORAL.get(row, row) if number >= 7 else row}{number}"
+
+
+def _on_sphere(polar: float, azimuth: float) -> NDArray[np.float64]:
+    """The point ``polar`` degrees below the vertex, ``azimuth`` degrees to the right of the nose."""
+    theta, phi = np.deg2rad([polar, azimuth])
+    return HEAD_RADIUS * np.array([np.sin(theta) * np.sin(phi), np.sin(theta) * np.cos(phi), np.cos(theta)])
+
+
+def _between(start: NDArray, end: NDArray, fraction: float) -> NDArray[np.float64]:
+    """The point at ``fraction`` of the great circle from ``start`` to ``end``."""
+    angle = np.arccos(np.clip(start @ end / HEAD_RADIUS**2, -1.0, 1.0))
+    return (np.sin((1 - fraction) * angle) * start + np.sin(fraction * angle) * end) / np.sin(angle)

@@ -1,0 +1,65 @@
+"""Epochs bundles: ``.npz`` files with ``X``, ``y``, ``ch_names``, ``times`` and, where known, more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from mixnorm.eeg.readers.guard import load_npz
+from mixnorm.eeg.readers.options import ReadOptions
+from mixnorm.eeg.recording import EpochedRecording, Events, RecordingError, positions_or_ideal
+
+_REQUIRED = ("X", "y", "ch_names", "times")
+
+
+def read_bundle(path: Path, options: ReadOptions) -> EpochedRecording:
+    """An epochs bundle; units are those of the file."""
+    arrays = load_npz(path)
+    _check(arrays, path)
+    n_trials = len(arrays["y"])
+    ch_names = tuple(str(name) for name in arrays["ch_names"])
+    notes = ["unit as in the file"]
+    if "subject" not in arrays and options.subject is None:
+        notes.append("no subject in the file: taken as one")
+    return EpochedRecording(
+        X=arrays["X"].astype(np.float64),
+        ch_names=ch_names,
+        times=arrays["times"].astype(np.float64),
+        events=Events.of(np.arange(n_trials), arrays["y"], arrays.get("stimulus"), arrays.get("character")),
+        subject=_labels(arrays.get("subject"), options.subject, "unknown", n_trials),
+        session=_labels(arrays.get("session"), options.session, path.stem, n_trials),
+        source=str(path),
+        positions=positions_or_ideal(ch_names),
+        notes=tuple(notes),
+    )
+
+
+def _labels(found: np.ndarray | None, asked: str | None, otherwise: str, n_trials: int) -> np.ndarray:
+    if asked is not None or found is None:
+        return np.full(n_trials, asked or otherwise)
+    return found.astype(str)
+
+
+def _check(arrays: dict[str, np.ndarray], path: Path) -> None:
+    missing = [name for name in _REQUIRED if name not in arrays]
+    if missing:
+        raise RecordingError(
+            path,
+            f"no {', '.join(missing)} in it (found: {', '.join(arrays) or 'nothing'})",
+            "see the bundle layout",
+        )
+    shape = tuple(len(arrays[name]) for name in ("y", "ch_names", "times"))
+    if arrays["X"].shape != shape:
+        raise RecordingError(
+            path, f"X has shape {arrays['X'].shape}, but y, ch_names and times say {shape}", "write it again"
+        )
+    for name in ("subject", "session", "stimulus", "character"):
+        if name in arrays and len(arrays[name]) != shape[0]:
+            raise RecordingError(
+                path, f"{name} has {len(arrays[name])} entries for {shape[0]} trials", "write it again"
+            )
+    if arrays["X"].dtype.kind not in "fiu":
+        raise RecordingError(path, f"X holds no numbers ({arrays['X'].dtype})", "write it again")
+    if not set(np.unique(arrays["y"]).tolist()) <= {0, 1, -1}:
+        raise RecordingError(path, "y holds other values than 1 (target) and 0", "recode it")

@@ -1,0 +1,123 @@
+"""From the name of a source to the module that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mixnorm.eeg.checks import checked
+from mixnorm.eeg.readers import bci2000, bundle, epfl, mne_files, moabb_sets, speller_mat
+from mixnorm.eeg.readers.guard import check_file, load_mat
+from mixnorm.eeg.readers.options import ReadOptions
+from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
+
+AnyRecording = Recording | EpochedRecording
+
+
+def read_recording(source: str | Path, **options: Any) -> AnyRecording:
+    """Read one recording and say nothing that the source does not say.
+
+    Parameters
+    ----------
+    source : str or path
+        A file: anything MNE reads (fif, edf, bdf, gdf, set, vhdr, cnt, …), MNE epochs (``*-epo.fif``), an
+        epochs bundle (``.npz``), a BCI2000 ``.dat``, an EPFL or speller ``.mat``; or "moabb:NAME/SUBJECT"
+        with one run.
+    **options
+        See :class:`ReadOptions`.
+
+    Returns
+    -------
+    Recording or EpochedRecording
+        ``describe()`` tells what was found, and what had to be inferred.
+
+    Raises
+    ------
+    RecordingError
+        When the source cannot be used; the text begins with its path.
+    """
+    recordings = read_recordings(source, **options)
+    if len(recordings) != 1:
+        raise RecordingError(source, f"it holds {len(recordings)} recordings", "read it with read_recordings")
+    return recordings[0]
+
+
+def read_recordings(*sources: str | Path, **options: Any) -> list[AnyRecording]:
+    """Read several sources; a MOABB data set or a folder of files gives one recording per run."""
+    told = ReadOptions(**options)
+    found = [recording for source in sources for recording in _read(source, told)]
+    return [checked(recording.without(told.drop) if told.drop else recording) for recording in found]
+
+
+def _read(source: str | Path, options: ReadOptions) -> list[AnyRecording]:
+    if str(source).startswith(moabb_sets.PREFIX):
+        return moabb_sets.read_moabb(str(source), options)
+    path = Path(source)
+    if path.is_dir() and path.suffix not in (".ds", ".mff", ".mefd"):
+        return _read_folder(path, options)
+    if path.is_dir():
+        return [mne_files.read_raw(path, options)]
+    check_file(path)
+    return [_reader(path)(path, options)]
+
+
+def _read_folder(path: Path, options: ReadOptions) -> list[AnyRecording]:
+    """Every recording below a folder, in the order of their paths, as EPFL's subject folders need."""
+    files = [file for file in sorted(path.rglob("*")) if file.is_file() and _suffix(file) in SUFFIXES]
+    if not files:
+        raise RecordingError(path, "there are no recordings below this folder", "name a file or another folder")
+    return [_reader(file)(file, options) for file in files]
+
+
+def _read_mat(path: Path, options: ReadOptions) -> Recording:
+    variables = load_mat(path)
+    if epfl.is_epfl(variables):
+        return epfl.read_epfl(path, variables, options)
+    if speller_mat.is_speller(variables):
+        return speller_mat.read_speller(path, variables, options)
+    found = ", ".join(sorted(name for name in variables if not name.startswith("__")))
+    raise RecordingError(path, f"its variables ({found}) are of no known layout", "see docs/eeg.md for the layouts")
+
+
+def _read_fif(path: Path, options: ReadOptions) -> AnyRecording:
+    epochs = path.name.removesuffix(".gz").endswith(("-epo.fif", "_epo.fif"))
+    return (mne_files.read_epochs if epochs else mne_files.read_raw)(path, options)
+
+
+_READERS: dict[str, Callable[[Path, ReadOptions], AnyRecording]] = {
+    ".npz": bundle.read_bundle,
+    ".mat": _read_mat,
+    ".dat": bci2000.read_bci2000,
+    ".fif": _read_fif,
+    ".fif.gz": _read_fif,
+}
+_BY_MNE = (
+    ".edf",
+    ".bdf",
+    ".gdf",
+    ".set",
+    ".vhdr",
+    ".ahdr",
+    ".cnt",
+    ".cdt",
+    ".lay",
+    ".nedf",
+    ".nxe",
+    ".con",
+    ".sqd",
+)
+
+SUFFIXES = (*_READERS, *_BY_MNE)
+"""Names of files that can be read end in one of these."""
+
+
+def _reader(path: Path) -> Callable[[Path, ReadOptions], AnyRecording]:
+    suffix = _suffix(path)
+    if suffix not in SUFFIXES:
+        raise RecordingError(path, f"files that end in {suffix!r} cannot be read", f"known are {' '.join(SUFFIXES)}")
+    return _READERS.get(suffix, mne_files.read_raw)
+
+
+def _suffix(path: Path) -> str:
+    return ".fif.gz" if path.name.endswith(".fif.gz") else path.suffix.lower()

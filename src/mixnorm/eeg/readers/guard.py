@@ -1,0 +1,135 @@
+"""What stands between a file and the memory of this machine."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from mixnorm.eeg.recording import RecordingError
+
+MAX_BYTES = 4 * 2**30
+"""The most that a file may expand to, in bytes."""
+
+MAX_EXPANSION = 200
+"""How many times its own size a file of more than 64 MiB may expand to; EEG compresses two- to tenfold."""
+
+_COMPRESSED = 15
+_MATRIX = 14
+
+
+@contextmanager
+def reading(source: object, what: str) -> Iterator[None]:
+    """Turn whatever a third-party parser throws at a broken file into one :class:`RecordingError`."""
+    try:
+        yield
+    except (RecordingError, ImportError):
+        raise
+    except (Exception, MemoryError) as error:
+        reason = str(error).strip().splitlines()
+        detail = f" ({reason[0][:200]})" if reason else ""
+        raise RecordingError(
+            source, f"it cannot be read as {what}{detail}", "check that the file is whole and of that type"
+        ) from error
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional dependency, or say which extra brings it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f'This needs {module.split(".")[0]}, which is not installed: pip install "mixnorm[{extra}]".'
+        ) from error
+
+
+def check_file(path: Path) -> None:
+    """Refuse what is not there, not a file, or empty."""
+    if not path.exists():
+        raise RecordingError(path, "there is no such file", "check the path")
+    if not path.is_file():
+        raise RecordingError(path, "this is not a file", "name the recording itself")
+    if path.stat().st_size == 0:
+        raise RecordingError(path, "the file is empty", "copy or record it again")
+
+
+def check_expansion(path: Path, declared: int) -> None:
+    """Refuse a file that says it expands beyond reason, before anything is expanded."""
+    size = path.stat().st_size
+    if declared > MAX_BYTES or (declared > 64 * 2**20 and declared > MAX_EXPANSION * size):
+        raise RecordingError(
+            path,
+            f"its {size} bytes would expand to {declared}, {declared // max(size, 1)} times as much",
+            f"split it (the most is {MAX_BYTES} bytes and {MAX_EXPANSION} times its size)",
+        )
+
+
+def load_mat(path: Path) -> dict[str, Any]:
+    """The variables of a MATLAB file up to version 7; its declared size is checked first."""
+    scipy_io = require("scipy.io", "eeg")
+    with path.open("rb") as stream:
+        header = stream.read(128)
+    if header[:8] == b"\x89HDF\r\n\x1a\n" or header[124:126] in (b"\x00\x02", b"\x02\x00"):
+        raise RecordingError(path, "this is a MATLAB 7.3 file", "save it again with: save -v7")
+    with reading(path, "a MATLAB file"):
+        check_expansion(path, mat_declared_bytes(path))
+        return scipy_io.loadmat(path)
+
+
+def mat_declared_bytes(path: Path) -> int:
+    """How large the variables of a MATLAB 5–7 file say they are, uncompressed.
+
+    Only the first eight bytes of each compressed variable are inflated: they hold its size.
+    """
+    total, size = 0, path.stat().st_size
+    with path.open("rb") as stream:
+        header = stream.read(128)
+        if header[126:128] not in (b"IM", b"MI"):
+            return size  # version 4, which does not compress
+        order = "<" if header[126:128] == b"IM" else ">"
+        while stream.tell() + 8 <= size:
+            kind, n_bytes = struct.unpack(f"{order}II", stream.read(8))
+            after = stream.tell() + n_bytes
+            if kind == _COMPRESSED:
+                inner = zlib.decompressobj().decompress(stream.read(min(n_bytes, 4096)), 8)
+                kind, n_bytes = struct.unpack(f"{order}II", inner)
+            total += n_bytes
+            stream.seek(after)
+    return total
+
+
+def numeric(variables: dict[str, Any], name: str, source: Path) -> np.ndarray:
+    """One numeric array out of a MATLAB file; cells, structs and text are refused."""
+    if name not in variables:
+        found = ", ".join(sorted(key for key in variables if not key.startswith("__")))
+        raise RecordingError(source, f"there is no variable '{name}' (found: {found})", "check the layout")
+    array = np.asarray(variables[name])
+    if array.dtype.kind not in "iufb":
+        raise RecordingError(source, f"'{name}' is not numeric ({array.dtype})", "save it as numbers")
+    return array
+
+
+def load_npz(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a ``.npz`` file; nothing is unpickled, no member may point outside the archive."""
+    with reading(path, "a .npz archive"):
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+        for member in members:
+            parts = PurePosixPath(member.filename.replace("\\", "/"))
+            if parts.is_absolute() or ".." in parts.parts or ":" in parts.parts[0]:
+                raise RecordingError(
+                    path,
+                    f"its member {member.filename!r} points outside the archive",
+                    "do not trust this file",
+                )
+        check_expansion(path, sum(member.file_size for member in members))
+        with np.load(path, allow_pickle=False) as bundle:
+            return {name: bundle[name] for name in bundle.files}

@@ -1,0 +1,161 @@
+"""What a user may say about a source that the source does not say itself."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixnorm.eeg.recording import UNKNOWN, RecordingError
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Options of :func:`~mixnorm.eeg.read_recording`.
+
+    Parameters
+    ----------
+    target : tuple of str
+        Names (or codes, as text) of the events that are targets; by default those called Target, oddball,
+        deviant or error.
+    nontarget : tuple of str
+        Names of the others; by default those called NonTarget, standard or correct or, when ``target`` is
+        given, every other stimulus.
+    unlabelled : bool
+        Take every stimulus, whether or not its name says what it was: for recordings to be scored.
+    drop : tuple of str
+        Channels to leave out.
+    ch_names : tuple of str
+        Names of the channels, for formats that have none.
+    sfreq : float
+        Sampling rate in Hz, for formats that have none.
+    subject, session : str
+        Override what the source, or its path, tells.
+    """
+
+    target: tuple[str, ...] = ()
+    nontarget: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    ch_names: tuple[str, ...] = ()
+    sfreq: float | None = None
+    unlabelled: bool = False
+    subject: str | None = None
+    session: str | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self)[:4]:
+            value = getattr(self, field.name)
+            object.__setattr__(self, field.name, (value,) if isinstance(value, str) else tuple(value))
+
+    def names_for(self, n_channels: int, source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Channel names for a format without any, and the notes that say where they come from."""
+        if not self.ch_names:
+            note = "channel names are not in the file: numbered, name them with ch_names=…"
+            return tuple(f"ch{channel + 1}" for channel in range(n_channels)), (note,)
+        if len(self.ch_names) != n_channels:
+            raise RecordingError(
+                source,
+                f"{len(self.ch_names)} channel names for {n_channels} channels",
+                "name each channel once",
+            )
+        return self.ch_names, ("channel names as given",)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Which events are stimuli (``chosen``, a mask), whether targets, and how that was decided."""
+
+    chosen: NDArray[np.bool_]
+    target: NDArray[np.int64]
+    note: str
+
+
+_TARGETS = ("target", "oddball", "deviant", "error")
+_NONTARGETS = ("nontarget", "standard", "correct")
+# Marks that recording programs set by themselves, and MNE's marks of bad stretches.
+_NOT_STIMULI = ("bad", "edge", "boundary", "newsegment")
+
+
+def labels_of(names: Sequence[str], options: ReadOptions, source: str) -> Labels:
+    """Targets and non-targets among event names; a name may have several tags, separated by slashes."""
+    targets = {_plain(name) for name in options.target or _TARGETS}
+    others = {_plain(name) for name in options.nontarget or (() if options.target else _NONTARGETS)}
+    tags = [{_plain(tag) for tag in name.split("/")} | {_plain(name)} for name in names]
+    label = np.array([_label(mine, targets, others) for mine in tags], dtype=np.int64)
+    if options.unlabelled:
+        stimulus = np.array([not any(tag.startswith(_NOT_STIMULI) for tag in mine) for mine in tags], dtype=bool)
+        return Labels(stimulus, label[stimulus], "all stimuli taken, with or without a label")
+    if not np.any(label == 1) or not np.any(label == 0):
+        found = ", ".join(f"{name!r} ({count})" for name, count in sorted(Counter(names).items())[:20])
+        raise RecordingError(
+            source,
+            f"no targets and non-targets among its events: {found}" if names else "no events were found",
+            "say which names are targets with target=… and nontarget=…"
+            if names
+            else "check that the triggers were recorded",
+        )
+    words = [sorted({names[index] for index in np.flatnonzero(label == value)})[:3] for value in (1, 0)]
+    note = f"targets are the events called {', '.join(words[0])}; non-targets {', '.join(words[1])}"
+    return Labels(label != UNKNOWN, label[label != UNKNOWN], note)
+
+
+def tagged_numbers(names: Sequence[str], word: str) -> NDArray[np.int64]:
+    """The number after ``word`` in each name, as in "Target/stimulus 3/character 0"; −1 without one."""
+    found = [re.search(rf"\b{word}[ =_-]?(\d+)", name) for name in names]
+    return np.array([int(match.group(1)) if match else UNKNOWN for match in found], dtype=np.int64)
+
+
+def characters_from_pauses(onset: NDArray[np.int64]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Count characters by the pauses between them: five times the usual interval or longer."""
+    if len(onset) < 3:
+        return np.full(len(onset), UNKNOWN), ()
+    gaps = np.diff(onset)
+    pauses = gaps >= 5 * np.median(gaps)
+    if not pauses.any():
+        return np.full(len(onset), UNKNOWN), ()
+    character = np.concatenate([[0], np.cumsum(pauses)])
+    return character, (f"{character[-1] + 1} characters, told apart by the pauses between them",)
+
+
+_PATH_PATTERNS = (
+    re.compile(r"subject(?P<subject>\d+)[/\\]session(?P<session>\d+)", re.IGNORECASE),
+    re.compile(r"sub-(?P<subject>[A-Za-z0-9]+)(?:.*ses-(?P<session>[A-Za-z0-9]+))?"),
+    re.compile(r"(?P<subject>S\d+)_Sess(?P<session>\d+)"),
+    # BCI2000's own file names: subject, session of three digits, run of two
+    re.compile(r"(?P<subject>[A-Za-z]+?)S?(?P<session>\d{3})R\d{2}$"),
+)
+
+
+def who_from_path(path: Path, options: ReadOptions) -> tuple[str, str, tuple[str, ...]]:
+    """Subject and session as asked for, or as the path tells, or "unknown" and the name of the file."""
+    text = str(path.with_suffix(""))
+    match = next((found for pattern in _PATH_PATTERNS if (found := pattern.search(text))), None)
+    told = match.groupdict() if match else {}
+    subject = options.subject or told.get("subject") or "unknown"
+    session = options.session or told.get("session") or path.stem
+    inferred = [
+        f"{what} {value} from the path"
+        for what, value, given in (
+            ("subject", subject, options.subject),
+            ("session", session, options.session),
+        )
+        if not given and value != "unknown"
+    ]
+    return subject, session, (", ".join(inferred),) if inferred else ()
+
+
+def _label(tags: set[str], targets: set[str], others: set[str]) -> int:
+    if tags & targets:
+        return 1
+    if others:
+        return 0 if tags & others else UNKNOWN
+    return UNKNOWN if any(tag.startswith(_NOT_STIMULI) for tag in tags) else 0
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", str(name).lower())

@@ -1,0 +1,199 @@
+"""Speller recordings in ``.mat`` files, four layouts that are told apart by their variables.
+
+- BCI2000 exported: ``signal`` (samples, channels), ``StimulusCode``, ``StimulusType``, ``Flashing`` and other
+  states, each (samples, 1); BCI Competition II, data set IIb, and UAM files are of this kind;
+- BCI2000's ``load_bcidat`` saved: ``signal``, a struct ``states`` and a struct ``parameters`` (or ``parms``);
+- ``y`` (samples, channels), ``trig`` (+1 target, −1 non-target at the onset), ``fs``;
+- a struct ``data`` with ``X`` (samples, channels), ``y`` (2 target, 1 non-target), ``y_stim``, ``trial``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixnorm.eeg.readers.guard import numeric
+from mixnorm.eeg.readers.options import ReadOptions, characters_from_pauses, who_from_path
+from mixnorm.eeg.recording import Events, Recording, RecordingError, positions_or_ideal
+
+# fmt: off
+COMPETITION_NAMES = (
+    "FC5", "FC3", "FC1", "FCz", "FC2", "FC4", "FC6", "C5", "C3", "C1", "Cz", "C2", "C4", "C6", "CP5", "CP3",
+    "CP1", "CPz", "CP2", "CP4", "CP6", "Fp1", "Fpz", "Fp2", "AF7", "AF3", "AFz", "AF4", "AF8", "F7", "F5",
+    "F3", "F1", "Fz", "F2", "F4", "F6", "F8", "FT7", "FT8", "T7", "T8", "T9", "T10", "TP7", "TP8", "P7", "P5",
+    "P3", "P1", "Pz", "P2", "P4", "P6", "P8", "PO7", "PO3", "POz", "PO4", "PO8", "O1", "Oz", "O2", "Iz",
+)
+# fmt: on
+"""Channel order of the BCI Competition speller data sets, which is not in their files."""
+
+COMPETITION_SFREQ = 240.0
+
+
+def is_speller(variables: dict[str, Any]) -> bool:
+    """Whether one of the four layouts is here."""
+    names = set(variables)
+    return (
+        {"signal", "StimulusCode"} <= names
+        or {"signal", "states"} <= names
+        or {"y", "trig"} <= names
+        or ("data" in names and {"X", "y"} <= set(_struct(variables, "data")))
+    )
+
+
+def read_speller(path: Path, variables: dict[str, Any], options: ReadOptions) -> Recording:
+    """A speller recording in any of the layouts above."""
+    if "trig" in variables:
+        return _read_trig(path, variables, options)
+    if "signal" in variables:
+        return _read_bci2000(path, variables, options)
+    return _read_struct(path, _struct(variables, "data"), options)
+
+
+def speller_events(states: dict[str, NDArray[np.int64]], source: object) -> tuple[Events, tuple[str, ...]]:
+    """Events from BCI2000's states, one value per sample.
+
+    A flash begins where ``Flashing`` rises (where it is missing: where ``StimulusCode`` leaves 0 or
+    changes). A character begins where ``PhaseInSequence`` becomes 2 (where it is missing: after a pause).
+    """
+    code = states["StimulusCode"]
+    lit = states.get("Flashing")
+    before = np.concatenate([[0], (code if lit is None else lit)[:-1]])
+    onset = np.flatnonzero((code > 0) & (code != before)) if lit is None else np.flatnonzero((lit > 0) & (before == 0))
+    if len(onset) == 0:
+        raise RecordingError(source, "no flashes were found in its states", "check that the speller was running")
+    notes: tuple[str, ...] = ("onsets from StimulusCode, as there is no Flashing",) if lit is None else ()
+    target = states.get("StimulusType")
+    if target is None:
+        notes += ("no StimulusType in it: which flashes were targets is not known",)
+    character, told = _characters(states.get("PhaseInSequence"), onset)
+    labels = None if target is None else target[onset] > 0
+    return Events.of(onset, labels, code[onset], character), notes + told
+
+
+def _characters(
+    phase: NDArray[np.int64] | None, onset: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    if phase is None or not np.any(phase == 2):
+        return characters_from_pauses(onset)
+    begun = np.cumsum((phase == 2) & (np.concatenate([[0], phase[:-1]]) != 2))
+    return begun[onset] - 1, ()
+
+
+def _read_bci2000(path: Path, variables: dict[str, Any], options: ReadOptions) -> Recording:
+    if "states" in variables:
+        variables = {**variables, **_struct(variables, "states")}
+    signal = _channels_first(numeric(variables, "signal", path), path)
+    names = ("StimulusCode", "StimulusType", "Flashing", "PhaseInSequence")
+    states = {name: numeric(variables, name, path).ravel().astype(np.int64) for name in names if name in variables}
+    if "StimulusCode" not in states:
+        raise RecordingError(path, "there is no StimulusCode in its states", "check the layout")
+    for name, values in states.items():
+        if len(values) != signal.shape[1]:
+            raise RecordingError(path, f"{name} has {len(values)} samples, signal {signal.shape[1]}", "export again")
+    events, notes = speller_events(states, path)
+    ch_names, sfreq, told = _names_and_rate(path, variables, len(signal), options)
+    return _recording(path, signal, (ch_names, sfreq), events, options, (*told, *notes))
+
+
+def _names_and_rate(
+    path: Path, variables: dict[str, Any], n_channels: int, options: ReadOptions
+) -> tuple[tuple[str, ...], float, tuple[str, ...]]:
+    """From the parameters where the file has them, else from the description of a known data set."""
+    competition = n_channels == len(COMPETITION_NAMES)
+    notes: tuple[str, ...] = ("unit not in the file: taken as µV",)
+    sfreq = options.sfreq or _parameter_rate(variables)
+    if sfreq is None and not competition:
+        raise RecordingError(path, "its sampling rate is not in the file", "say it with sfreq=… (Hz)")
+    if sfreq is None:
+        sfreq, notes = COMPETITION_SFREQ, (*notes, "rate not in the file: 240 Hz, as BCI Competition II IIb")
+    if competition and not options.ch_names:
+        return (
+            COMPETITION_NAMES,
+            sfreq,
+            (*notes, "channel names not in the file: order of BCI Competition II IIb"),
+        )
+    ch_names, told = options.names_for(n_channels, str(path))
+    return ch_names, sfreq, (*notes, *told)
+
+
+def _parameter_rate(variables: dict[str, Any]) -> float | None:
+    for name in ("parameters", "parms"):
+        rate = _struct(variables, name).get("SamplingRate") if name in variables else None
+        while isinstance(rate, np.ndarray) and rate.dtype.kind in "OV" and rate.size == 1:
+            rate = _struct({"rate": rate}, "rate").get("NumericValue") if rate.dtype.names else rate.item()
+        if isinstance(rate, np.ndarray) and rate.dtype.kind in "iuf" and rate.size:
+            return float(rate.ravel()[0])
+    return None
+
+
+def _read_trig(path: Path, variables: dict[str, Any], options: ReadOptions) -> Recording:
+    signal = _channels_first(numeric(variables, "y", path), path)
+    trigger = numeric(variables, "trig", path).ravel().astype(np.int64)
+    if len(trigger) != signal.shape[1]:
+        raise RecordingError(path, f"trig has {len(trigger)} samples, y {signal.shape[1]}", "export again")
+    onset = np.flatnonzero((trigger != 0) & (np.concatenate([[0], trigger[:-1]]) == 0))
+    character, told = characters_from_pauses(onset)
+    ch_names, named = options.names_for(len(signal), str(path))
+    sfreq = options.sfreq or float(numeric(variables, "fs", path).ravel()[0])
+    events = Events.of(onset, trigger[onset] > 0, None, character)
+    return _recording(
+        path, signal, (ch_names, sfreq), events, options, ("unit not in the file: taken as µV", *named, *told)
+    )
+
+
+def _read_struct(path: Path, data: dict[str, Any], options: ReadOptions) -> Recording:
+    signal = _channels_first(numeric(data, "X", path), path)
+    label = numeric(data, "y", path).ravel().astype(np.int64)
+    code = numeric(data, "y_stim", path).ravel().astype(np.int64) if "y_stim" in data else None
+    onset = np.flatnonzero((label != 0) & (np.concatenate([[0], label[:-1]]) == 0))
+    if "trial" in data:
+        starts = numeric(data, "trial", path).ravel().astype(np.int64) - 1  # MATLAB counts from 1
+        character, told = np.searchsorted(starts, onset, side="right") - 1, ()
+    else:
+        character, told = characters_from_pauses(onset)
+    if options.sfreq is None:
+        raise RecordingError(path, "its sampling rate is not in the file", "say it with sfreq=… (Hz)")
+    ch_names, named = options.names_for(len(signal), str(path))
+    events = Events.of(onset, label[onset] == 2, None if code is None else code[onset], character)
+    notes = ("unit not in the file: taken as µV", *named, *told)
+    return _recording(path, signal, (ch_names, options.sfreq), events, options, notes)
+
+
+def _recording(
+    path: Path,
+    signal: NDArray[np.float64],
+    axes: tuple[tuple[str, ...], float],
+    events: Events,
+    options: ReadOptions,
+    notes: tuple[str, ...],
+) -> Recording:
+    subject, session, told = who_from_path(path, options)
+    ch_names, sfreq = axes
+    return Recording(
+        signal,
+        ch_names,
+        sfreq,
+        events,
+        subject,
+        session,
+        str(path),
+        positions_or_ideal(ch_names),
+        (*notes, *told),
+    )
+
+
+def _channels_first(signal: np.ndarray, path: Path) -> NDArray[np.float64]:
+    if signal.ndim != 2 or signal.shape[0] < signal.shape[1]:
+        raise RecordingError(path, f"the signal has shape {signal.shape}, not (samples, channels)", "transpose it")
+    return np.ascontiguousarray(signal.T, dtype=np.float64)
+
+
+def _struct(variables: dict[str, Any], name: str) -> dict[str, Any]:
+    """The fields of a MATLAB struct of size 1; nothing when it is no struct."""
+    value = variables[name]
+    if not isinstance(value, np.ndarray) or value.dtype.names is None or value.size != 1:
+        return {}
+    return {field: value.ravel()[0][field] for field in value.dtype.names}

@@ -1,0 +1,229 @@
+"""What a reader hands on: a continuous recording, or one already cut into epochs, and what was found in it.
+
+Signals are in microvolts, channel-major; an onset counts samples from the first one. Every problem with a
+source is a :class:`RecordingError`, whose text begins with the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixnorm.eeg.montage import electrode_positions, standard_name
+
+UNKNOWN = -1
+"""Stands for a label, a stimulus code or a character that the source does not tell."""
+
+
+class RecordingError(ValueError):
+    """A source that cannot be used as it is.
+
+    Parameters
+    ----------
+    source : str or path
+        Where the trouble is; the text of the error begins with it.
+    problem : str
+        What is wrong.
+    remedy : str
+        What to do about it.
+
+    Examples
+    --------
+    >>> print(RecordingError("a.edf", "the file is empty", "record again"))
+    a.edf: the file is empty; record again
+    """
+
+    def __init__(self, source: object, problem: str, remedy: str) -> None:
+        super().__init__(f"{source}: {problem}; {remedy}")
+        self.source, self.problem, self.remedy = str(source), problem, remedy
+
+
+@dataclass(frozen=True)
+class Events:
+    """Stimuli, one entry each.
+
+    Attributes
+    ----------
+    onset : (n,) int array
+        Sample at which the stimulus began.
+    target : (n,) int array
+        1 target (or error), 0 non-target, −1 not known.
+    stimulus : (n,) int array
+        Code of what was shown, for instance the row or column of a speller; −1 not known.
+    character : (n,) int array
+        Counts what the user attended to; trials of one character must not be split between folds. −1 not
+        known.
+    """
+
+    onset: NDArray[np.int64]
+    target: NDArray[np.int64]
+    stimulus: NDArray[np.int64]
+    character: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, onset: object, target: object = None, stimulus: object = None, character: object = None) -> Events:
+        """Events from anything array-like, sorted by onset; what is left out is not known."""
+        onset = np.asarray(onset, dtype=np.int64).ravel()
+        order = np.argsort(onset, kind="stable")
+
+        def column(values: object) -> NDArray[np.int64]:
+            given = UNKNOWN if values is None else np.asarray(values).ravel()
+            return np.broadcast_to(np.asarray(given, dtype=np.int64), onset.shape)[order].copy()
+
+        return cls(onset[order], column(target), column(stimulus), column(character))
+
+    def __len__(self) -> int:
+        return len(self.onset)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One continuous run of one subject.
+
+    Attributes
+    ----------
+    signal : (n_channels, n_samples) array
+        Microvolts.
+    ch_names : tuple of str
+    sfreq : float
+        Samples per second.
+    events : Events
+    subject, session : str
+        As the source tells, or as asked for when reading.
+    source : str
+        Path or name of the source.
+    positions : (n_channels, 3) array
+        Metres; NaN where not known.
+    notes : tuple of str
+        What the reader had to infer, and from what.
+    """
+
+    signal: NDArray[np.float64] = field(repr=False)
+    ch_names: tuple[str, ...]
+    sfreq: float
+    events: Events = field(repr=False)
+    subject: str
+    session: str
+    source: str
+    positions: NDArray[np.float64] = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def duration(self) -> float:
+        """Length in seconds."""
+        return self.signal.shape[1] / self.sfreq
+
+    def without(self, names: Sequence[str]) -> Recording:
+        """The same recording less some channels."""
+        keep = _kept(self, names)
+        return replace(
+            self,
+            signal=self.signal[keep],
+            ch_names=tuple(self.ch_names[channel] for channel in keep),
+            positions=self.positions[keep],
+        )
+
+    def describe(self) -> str:
+        """What was found, for people.
+
+        Examples
+        --------
+        >>> from mixnorm.eeg import simulated_recording
+        >>> print(simulated_recording(12, n_channels=3, n_informative=1).describe())
+        simulated: continuous, 3 channels (Fz, Cz, Pz) at 256 Hz, 6.2 s
+          subject S1, session 1
+          12 events: 2 target, 10 non-target; 12 stimulus codes, 1 character
+        """
+        head = f"continuous, {_channels(self)} at {self.sfreq:g} Hz, {self.duration:.1f} s"
+        body = [f"subject {self.subject}, session {self.session}", _events_line(self.events)]
+        return _description(self, head, body)
+
+
+@dataclass(frozen=True)
+class EpochedRecording:
+    """Trials that were cut before they came here, possibly of several subjects and sessions.
+
+    ``X`` (n_trials, n_channels, n_times) in the unit of the source (microvolts where it tells), ``times``
+    (s) relative to the stimulus, ``subject`` and ``session`` one label per trial; ``events.onset``
+    numbers the trials.
+    """
+
+    X: NDArray[np.float64] = field(repr=False)
+    ch_names: tuple[str, ...]
+    times: NDArray[np.float64] = field(repr=False)
+    events: Events = field(repr=False)
+    subject: NDArray[np.str_] = field(repr=False)
+    session: NDArray[np.str_] = field(repr=False)
+    source: str
+    positions: NDArray[np.float64] = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sfreq(self) -> float:
+        """Samples per second within an epoch; NaN for a single sample."""
+        return float(1 / np.median(np.diff(self.times))) if len(self.times) > 1 else float("nan")
+
+    def without(self, names: Sequence[str]) -> EpochedRecording:
+        """The same trials less some channels."""
+        keep = _kept(self, names)
+        ch_names = tuple(self.ch_names[channel] for channel in keep)
+        return replace(self, X=self.X[:, keep], ch_names=ch_names, positions=self.positions[keep])
+
+    def describe(self) -> str:
+        """What was found, for people."""
+        span = f"{self.times[0]:.3f} to {self.times[-1]:.3f} s" if len(self.times) else "no samples"
+        head = f"epochs, {_channels(self)}, {len(self.times)} samples from {span}"
+        body = [
+            f"{len(np.unique(self.subject))} subjects, {len(np.unique(self.session))} sessions",
+            _events_line(self.events),
+        ]
+        return _description(self, head, body)
+
+
+def positions_or_ideal(ch_names: Sequence[str], known: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """The known positions, and the idealised 10–10 ones where none is known."""
+    ideal = electrode_positions(ch_names)
+    return ideal if known is None else np.where(np.isfinite(known), known, ideal)
+
+
+def _kept(recording: Recording | EpochedRecording, names: Sequence[str]) -> list[int]:
+    missing = [name for name in names if name not in recording.ch_names]
+    if missing:
+        raise RecordingError(
+            recording.source,
+            f"there is no channel {', '.join(missing)} to drop",
+            f"name some of: {', '.join(recording.ch_names)}",
+        )
+    return [channel for channel, name in enumerate(recording.ch_names) if name not in names]
+
+
+def _channels(recording: Recording | EpochedRecording) -> str:
+    names = recording.ch_names
+    shown = ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:10])}, … {names[-1]}"
+    return f"{len(names)} channels ({shown})"
+
+
+def _events_line(events: Events) -> str:
+    counts = [(int(np.sum(events.target == value)), text) for value, text in _LABEL_TEXT]
+    labels = ", ".join(f"{count} {text}" for count, text in counts if count)
+    details = [
+        f"{number} {what}{'s' if number > 1 else ''}"
+        for values, what in ((events.stimulus, "stimulus code"), (events.character, "character"))
+        if (number := len(np.unique(values[values != UNKNOWN])))
+    ]
+    line = f"{len(events)} events: {labels}" if labels else "no events"
+    return f"{line}; {', '.join(details)}" if details else line
+
+
+_LABEL_TEXT = ((1, "target"), (0, "non-target"), (UNKNOWN, "without a label"))
+
+
+def _description(recording: Recording | EpochedRecording, head: str, body: list[str]) -> str:
+    strangers = [name for name in recording.ch_names if standard_name(name) is None]
+    if strangers:
+        body = [*body, f"not electrodes of the 10–10 system: {', '.join(strangers)}"]
+    lines = [*body, *(f"note: {note}" for note in recording.notes)]
+    return "\n".join([f"{recording.source}: {head}", *(f"  {line}" for line in lines)])

@@ -1,0 +1,140 @@
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from mixnorm.eeg import StreamDecoder, read_recording, simulated_recording, to_raw
+
+pytest.importorskip("mne")
+
+
+def mixnorm(*arguments):
+    command = [sys.executable, "-m", "mixnorm.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Two sessions of a simulated speller as fif files."""
+    folder = tmp_path_factory.mktemp("recordings")
+    paths = []
+    for session in (1, 2):
+        recording = simulated_recording(480, n_channels=6, n_informative=3, amplitude=8.0, seed=session)
+        paths.append(folder / f"sub-A_ses-{session}_raw.fif")
+        to_raw(recording).save(paths[-1], verbose="error")
+    return paths
+
+
+@pytest.fixture(scope="module")
+def model(files):
+    path = files[0].parent / "me.mixnorm"
+    done = mixnorm("train", *files, "-o", path, "--json")
+    assert done.returncode == 0, done.stderr
+    return path, done
+
+
+def test_train_prints_one_json_object_with_auc_and_electrodes(model, files):
+    path, done = model
+    report = json.loads(done.stdout)
+    assert path.exists()
+    assert report["folds_by"] == "session"
+    assert len(report["auc_by_fold"]) == 2
+    assert report["auc"] == pytest.approx(np.mean(report["auc_by_fold"]))
+    assert report["auc"] > 0.75
+    assert {"Fz", "Cz", "Pz"} & set(report["electrodes"])
+    assert report["n_trials"] == 960
+    assert report["preparation"]["phase"] == "causal"
+    assert "480 events: 80 target" in done.stderr
+
+
+def test_train_says_the_same_in_words(files, tmp_path):
+    done = mixnorm("train", files[0], "-o", tmp_path / "one.mixnorm", "--max-sensors", 2)
+    assert done.returncode == 0, done.stderr
+    assert "480 trials, 80 of them targets" in done.stdout
+    assert "leaving out one character fold at a time" in done.stdout
+    assert "of 6 electrodes: " in done.stdout
+    chosen = done.stdout.split("electrodes: ")[1].splitlines()[0].split(", ")
+    assert len(chosen) <= 2
+
+
+def test_file_and_stream_give_the_same_bits_after_saving(model, files):
+    from mixnorm import load
+
+    path, _ = model
+    done = mixnorm("predict", path, files[1], "--json")
+    assert done.returncode == 0, done.stderr
+    printed = [row["score"] for row in json.loads(done.stdout)["scores"]]
+    recording = read_recording(files[1])
+    stream, at, scores = StreamDecoder(load(path)), 0, []
+    rng = np.random.default_rng(0)
+    while at < recording.signal.shape[1]:
+        length = int(rng.integers(1, 400))
+        onset = recording.events.onset
+        events = onset[(onset >= at) & (onset < at + length)] - at
+        scores += [score for _, score in stream.push(recording.signal[:, at : at + length], events)]
+        at += length
+    assert scores == printed
+
+
+def test_predict_writes_csv_with_a_row_per_event(model, files, tmp_path):
+    path, _ = model
+    done = mixnorm("predict", path, files[1])
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert len(rows) == 480
+    assert list(rows[0]) == ["recording", "onset", "stimulus", "character", "target", "score"]
+    assert float(rows[0]["onset"]) == pytest.approx(2.0)
+    assert {row["target"] for row in rows} == {"0", "1"}
+    mixnorm("predict", path, files[1], "-o", tmp_path / "scores.csv")
+    assert (tmp_path / "scores.csv").read_text().splitlines() == done.stdout.splitlines()
+
+
+def test_what_does_not_exist_is_null(model, tmp_path):
+    path, _ = model
+    recording = simulated_recording(24, n_channels=6, n_informative=3, seed=5)
+    raw = to_raw(recording)
+    raw.crop(tmax=recording.events.onset[-1] / 256 + 0.1, verbose="error")
+    raw.save(tmp_path / "short_raw.fif", verbose="error")
+    done = mixnorm("predict", path, tmp_path / "short_raw.fif", "--json")
+    assert "NaN" not in done.stdout
+    scores = [row["score"] for row in json.loads(done.stdout)["scores"]]
+    assert scores[-1] is None
+    assert all(score is not None for score in scores[:20])
+
+
+def test_errors_are_one_line_on_stderr(model, tmp_path, files):
+    path, _ = model
+    empty = tmp_path / "empty.edf"
+    empty.touch()
+    done = mixnorm("train", empty, "-o", tmp_path / "m.mixnorm", "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.strip() == f"Error: {empty}: the file is empty; copy or record it again"
+    done = mixnorm("predict", path, files[1], "--drop", "Fz")
+    assert done.returncode == 1
+    assert "the model needs channels that are not in it: Fz" in done.stderr
+
+
+def test_help_lists_the_commands_without_importing_them():
+    code = (
+        "import sys\nfrom mixnorm.cli import main\nsys.argv = ['mixnorm', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    print([m for m in sys.modules if m.startswith('mixnorm.eeg')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "train" in done.stdout
+    assert "predict" in done.stdout
+    assert done.stdout.strip().endswith("[]")
+
+
+def test_version_and_unknown_commands():
+    assert mixnorm("--version").stdout.startswith("mixnorm 0.")
+    assert mixnorm("nosuch").returncode == 2
+
+
+def test_without_click_the_command_names_the_extra():
+    code = "import sys; sys.modules['click'] = None\nfrom mixnorm.cli import main\nmain()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert 'pip install "mixnorm[cli]"' in done.stderr

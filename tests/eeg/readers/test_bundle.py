@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mixnorm.eeg import Preparation, RecordingError, prepare, read_recording
+
+
+@pytest.fixture
+def arrays():
+    rng = np.random.default_rng(0)
+    return {
+        "X": rng.standard_normal((12, 3, 5)).astype(np.float32),
+        "y": np.tile([1, 0, 0], 4).astype(np.int8),
+        "subject": np.repeat(["A", "B"], 6),
+        "session": np.tile([1, 1, 1, 2, 2, 2], 2).astype(np.int8),
+        "character": np.tile(np.repeat([1, 2], 3), 2),
+        "stimulus": np.arange(12).astype(np.uint8),
+        "ch_names": np.array(["Fz", "Cz", "Pz"]),
+        "times": np.arange(5) / 50,
+    }
+
+
+def save(path, arrays):
+    np.savez(path, **arrays)
+    return path
+
+
+def test_bundle_is_read_as_it_is(tmp_path, arrays):
+    back = read_recording(save(tmp_path / "b.npz", arrays))
+    assert_allclose(back.X, arrays["X"])
+    assert_array_equal(back.events.target, arrays["y"])
+    assert_array_equal(back.events.stimulus, arrays["stimulus"])
+    assert list(back.subject) == ["A"] * 6 + ["B"] * 6
+    assert list(back.session[:6]) == ["1"] * 3 + ["2"] * 3
+    text = back.describe()
+    assert "epochs, 3 channels (Fz, Cz, Pz), 5 samples from 0.000 to 0.080 s" in text
+    assert "2 subjects, 2 sessions" in text
+    assert "12 events: 4 target, 8 non-target; 12 stimulus codes, 2 characters" in text
+
+
+def test_characters_of_two_subjects_stay_apart(tmp_path, arrays):
+    design = prepare(read_recording(save(tmp_path / "b.npz", arrays)))
+    assert_array_equal(design.character, np.repeat([0, 1, 2, 3], 3))
+
+
+def test_what_is_not_in_the_bundle_is_not_known(tmp_path, arrays):
+    fewer = {name: arrays[name] for name in ("X", "y", "ch_names", "times")}
+    back = read_recording(save(tmp_path / "b.npz", fewer))
+    assert set(back.subject) == {"unknown"}
+    assert_array_equal(back.events.character, -1)
+    assert "no subject in the file: taken as one" in back.notes
+    assert set(read_recording(tmp_path / "b.npz", subject="X7").subject) == {"X7"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": None}, "no X in it"),
+        (
+            {"times": np.arange(4) / 50},
+            r"X has shape \(12, 3, 5\), but y, ch_names and times say \(12, 3, 4\)",
+        ),
+        ({"subject": np.array(["A"])}, "subject has 1 entries for 12 trials"),
+        ({"y": np.arange(12)}, r"y holds other values than 1 \(target\) and 0"),
+        ({"X": np.full((12, 3, 5), "a")}, "X holds no numbers"),
+        ({"X": np.full((12, 3, 5), None)}, "cannot be read as a .npz archive"),
+    ],
+)
+def test_other_layouts_and_pickles_are_refused(tmp_path, arrays, change, message):
+    changed = {name: value for name, value in (arrays | change).items() if value is not None}
+    path = save(tmp_path / "b.npz", changed)
+    with pytest.raises(RecordingError, match=rf"^{path}: .*{message}"):
+        read_recording(path)
+
+
+def test_epochs_can_be_cut_and_sampled_but_not_filtered(tmp_path, arrays):
+    recording = read_recording(save(tmp_path / "b.npz", arrays))
+    inner = Preparation(band=None, window=(0.02, 0.08), n_samples=None, reduce="pick")
+    design = prepare(recording, inner)
+    assert_allclose(design.times, [0.02, 0.04, 0.06])
+    assert_allclose(design.X, arrays["X"][:, :, 1:4])
+    referenced = prepare(recording, Preparation.preset("epochs").with_(reference="average"))
+    assert_allclose(referenced.X, arrays["X"] - arrays["X"].mean(axis=1, keepdims=True), atol=1e-6)
+    with pytest.raises(RecordingError, match="its trials are cut already and cannot be filtered"):
+        prepare(recording, Preparation())
+    with pytest.raises(RecordingError, match=r"its epochs reach from 0 to 0\.08 s, not over the window"):
+        prepare(recording, inner.with_(window=(-0.1, 0.08)))
+
+
+def test_real_bundles_are_described(data):
+    uam = read_recording(data / "uam-p300.npz")
+    assert "13 subjects" in uam.describe()
+    assert "36000 events: 6000 target, 30000 non-target; 12 stimulus codes" in uam.describe()
+    with pytest.raises(RecordingError, match=r"flat channels: Fp1, Fp2; leave them out with drop=\['Fp1', 'Fp2'\]"):
+        read_recording(data / "bigp3bci-a.npz")
+    assert len(read_recording(data / "bigp3bci-a.npz", drop=("Fp1", "Fp2")).ch_names) == 14

@@ -1,0 +1,128 @@
+import io
+import struct
+import zipfile
+import zlib
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from mixnorm.eeg import RecordingError, read_recording, read_recordings
+from mixnorm.eeg.readers import guard
+from mixnorm.eeg.readers.guard import mat_declared_bytes, require
+
+
+def mat_bomb(path, declared):
+    """A MATLAB 5 file whose one compressed variable says that it is ``declared`` bytes long."""
+    inner = struct.pack("<II", 14, declared) + b"\0" * 64
+    packed = zlib.compress(inner)
+    header = b"MATLAB 5.0 MAT-file".ljust(116) + b"\0" * 8 + struct.pack("<H", 0x0100) + b"IM"
+    path.write_bytes(header + struct.pack("<II", 15, len(packed)) + packed)
+    return path
+
+
+def npz_with(path, members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, body in members.items():
+            archive.writestr(name, body)
+    return path
+
+
+def npy(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("suffix", [".mat", ".set"])
+def test_mat_that_expands_a_thousandfold_is_refused_before_loading(tmp_path, suffix, monkeypatch):
+    monkeypatch.setattr("scipy.io.loadmat", lambda *_: pytest.fail("loaded"))
+    path = mat_bomb(tmp_path / f"bomb{suffix}", 3 * 2**30)
+    with pytest.raises(RecordingError, match=rf"^{path}: its \d+ bytes would expand to 3221225472"):
+        read_recording(path)
+
+
+def test_npz_that_expands_a_thousandfold_is_refused(tmp_path):
+    path = npz_with(tmp_path / "bomb.npz", {"X.npy": b"\0" * (80 * 2**20)})
+    assert path.stat().st_size < 2**20
+    with pytest.raises(RecordingError, match=rf"^{path}: its \d+ bytes would expand to 83886080"):
+        read_recording(path)
+
+
+def test_absolute_cap_holds_for_incompressible_files_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(guard, "MAX_BYTES", 1000)
+    savemat(tmp_path / "a.mat", {"signal": np.random.default_rng(0).standard_normal((50, 20))})
+    with pytest.raises(RecordingError, match="the most is 1000 bytes"):
+        read_recording(tmp_path / "a.mat")
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_declared_bytes_are_those_of_the_arrays(tmp_path, compressed):
+    arrays = {"a": np.zeros((1000, 30)), "b": np.zeros(77, dtype=np.int16)}
+    savemat(tmp_path / "a.mat", arrays, do_compression=compressed)
+    expected = sum(array.nbytes for array in arrays.values())
+    assert expected <= mat_declared_bytes(tmp_path / "a.mat") < expected + 400
+
+
+@pytest.mark.parametrize("name", ["../X.npy", "a/../../X.npy", "/X.npy", "..\\X.npy", "C:\\X.npy"])
+def test_path_that_leaves_the_archive_is_refused(tmp_path, name):
+    path = npz_with(tmp_path / "evil.npz", {name: npy(np.zeros(3))})
+    with pytest.raises(RecordingError, match=rf"^{path}: its member .* points outside the archive"):
+        read_recording(path)
+
+
+def test_pickled_members_are_never_unpickled(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return (pytest.fail, ("unpickled",))
+
+    body = io.BytesIO()
+    np.save(body, np.array([Bomb()], dtype=object), allow_pickle=True)
+    path = npz_with(tmp_path / "evil.npz", {"X.npy": body.getvalue()})
+    with pytest.raises(RecordingError, match="Object arrays cannot be loaded"):
+        read_recording(path)
+
+
+@pytest.mark.parametrize("name", ["a.mat", "a.npz", "a.dat", "a.edf", "a_raw.fif"])
+def test_empty_missing_and_misplaced_files(tmp_path, name):
+    path = tmp_path / name
+    with pytest.raises(RecordingError, match=rf"^{path}: there is no such file; check the path"):
+        read_recording(path)
+    path.touch()
+    with pytest.raises(RecordingError, match=rf"^{path}: the file is empty"):
+        read_recording(path)
+
+
+@pytest.mark.parametrize("name", ["a.mat", "a.npz"])
+def test_wrong_type_and_truncated_files(tmp_path, name):
+    path = tmp_path / name
+    path.write_text("not what it says\n" * 100)
+    with pytest.raises(RecordingError, match=rf"^{path}: it cannot be read as a"):
+        read_recording(path)
+    if name == "a.mat":
+        savemat(path, {"signal": np.random.default_rng(0).standard_normal((500, 4))}, do_compression=True)
+    else:
+        np.savez(path, X=np.zeros((5, 4)))
+    path.write_bytes(path.read_bytes()[:-80])
+    with pytest.raises(RecordingError, match=rf"^{path}: it cannot be read as a"):
+        read_recording(path)
+
+
+def test_matlab_7_3_says_how_to_save(tmp_path):
+    path = tmp_path / "new.mat"
+    path.write_bytes(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + b"\0" * 400)
+    with pytest.raises(RecordingError, match=r"this is a MATLAB 7\.3 file; save it again with: save -v7"):
+        read_recording(path)
+
+
+def test_unknown_suffix_and_empty_folder_list_what_is_known(tmp_path):
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(RecordingError, match=r"files that end in '.txt' cannot be read; known are .npz .mat .dat"):
+        read_recording(tmp_path / "notes.txt")
+    with pytest.raises(RecordingError, match="there are no recordings below this folder"):
+        read_recordings(tmp_path)
+
+
+def test_missing_package_names_the_extra():
+    with pytest.raises(ImportError, match=r'needs surely_not_there.* pip install "mixnorm\[eeg\]"'):
+        require("surely_not_there.module", "eeg")

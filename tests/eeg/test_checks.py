@@ -1,0 +1,79 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mixnorm.eeg import Events, Preparation, RecordingError, prepare
+from mixnorm.eeg.checks import checked
+
+
+def spoilt(recording, channel, samples, value):
+    signal = recording.signal.copy()
+    signal[channel, samples] = value
+    return replace(recording, signal=signal)
+
+
+def at(recording, onset):
+    return replace(recording, events=Events.of(onset, np.arange(len(onset)) % 2))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_channels_with_nan_or_inf_are_named_with_the_time(recording, value):
+    broken = spoilt(spoilt(recording, 2, slice(512, 600), value), 4, 0, value)
+    message = r"^simulated: channels with NaN or infinite values: Pz \(first at 2\.000 s\), P3 \(first at 0\.000 s\)"
+    with pytest.raises(RecordingError, match=message + r"; leave them out with drop=\['Pz', 'P3'\]"):
+        checked(broken)
+
+
+def test_flat_channels_are_named(recording):
+    flat = spoilt(recording, 1, slice(None), 12.5)
+    with pytest.raises(RecordingError, match=r"flat channels: Cz; leave them out with drop=\['Cz'\]"):
+        checked(flat)
+    assert checked(flat.without(["Cz"])).ch_names == ("Fz", "Pz", "Oz", "P3", "P4")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"signal": np.empty((6, 0))}, "there is no signal in it"),
+        ({"events": Events.of([])}, "no events were found; check that the triggers were recorded"),
+        ({"ch_names": ("Fz", "Cz", "Cz", "Oz", "Fz", "P4")}, "several channels are called Cz, Fz"),
+        ({"sfreq": 0.0}, "the sampling rate is 0"),
+        ({"sfreq": np.nan}, "the sampling rate is nan"),
+    ],
+)
+def test_what_makes_no_recording_is_refused(recording, change, message):
+    with pytest.raises(RecordingError, match=rf"^simulated: {message}"):
+        checked(replace(recording, **change))
+
+
+@pytest.mark.parametrize("stray", [0, -1], ids=["one past the end", "one before the start"])
+def test_events_outside_the_recording_are_refused(recording, stray):
+    onset = [100, recording.signal.shape[1] if stray == 0 else stray]
+    with pytest.raises(RecordingError, match=r"1 of 2 events lie outside the recording \(sample -?\d+ of \d+\)"):
+        checked(at(recording, onset))
+
+
+def test_events_at_the_same_sample_are_refused(recording):
+    with pytest.raises(RecordingError, match=r"2 events have the same onset .* \(first at sample 500\); remove"):
+        checked(at(recording, [400, 500, 500, 600, 600]))
+
+
+def test_window_longer_than_the_recording_is_refused(recording):
+    short = replace(at(recording, [0, 50]), signal=recording.signal[:, :128])
+    with pytest.raises(RecordingError, match=r"the window of 0\.59.* s is longer than the recording \(0\.5 s\)"):
+        prepare(short)
+
+
+def test_rate_too_low_for_the_filter_is_refused(recording):
+    with pytest.raises(RecordingError, match=r"^simulated: a rate of 256 Hz is too low for a filter up to 200 Hz"):
+        prepare(recording, Preparation(band=(1, 200)))
+
+
+def test_window_that_the_end_cuts_off_is_left_out_with_a_warning(recording):
+    last = recording.signal.shape[1] - 1
+    with pytest.warns(RuntimeWarning, match="simulated: 1 of 3 trials left out, their windows are cut off"):
+        design = prepare(at(recording, [1000, 2000, last]))
+    assert len(design) == 2
+    with pytest.raises(RecordingError, match="no event has its whole window in it"):
+        prepare(at(recording, [last - 1, last]))

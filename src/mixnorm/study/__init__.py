@@ -1,6 +1,6 @@
 """From a plan to statistics: the paper's protocol on any data set, resumable and distributed.
 
-    plan → units → run → store → results
+plan → units → run → store → results
 """
 
 from mixnorm.study.methods import METHODS

@@ -60,7 +60,11 @@ def _in_process(unit: Unit, data: Data) -> dict[str, Any]:
 def _on_worker(unit: Unit, data: Data, code: dict[str, str]) -> dict[str, Any]:
     mine = code_version()
     if mine != code:
-        odd = ", ".join(f"{name} {mine.get(name)} instead of {version}" for name, version in code.items() if mine.get(name) != version)
+        odd = ", ".join(
+            f"{name} {mine.get(name)} instead of {version}"
+            for name, version in code.items()
+            if mine.get(name) != version
+        )
         raise RuntimeError(f"A dask worker runs other code than this study: {odd}. Install the same versions there.")
     return run_unit(unit, data)
 

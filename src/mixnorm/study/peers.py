@@ -55,9 +55,7 @@ def flattened(X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _flat_lda() -> Any:
-    return make_pipeline(
-        FunctionTransformer(flattened), LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-    )
+    return make_pipeline(FunctionTransformer(flattened), LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"))
 
 
 def _search(pipeline: Any, grid: dict[str, tuple], cv: Any) -> GridSearchCV:

@@ -156,9 +156,23 @@ def load_results(folder: str | Path, partial: bool = False) -> Any:
         selected`` (names), ``alpha, q, similarity, dual_gap``.
     """
     pandas = require("pandas", "report")
-    columns = (
-        "dataset method subject split n_train n_test auc sel f_measure n_channels selected alpha q similarity dual_gap"
-    ).split()
+    columns = [
+        "dataset",
+        "method",
+        "subject",
+        "split",
+        "n_train",
+        "n_test",
+        "auc",
+        "sel",
+        "f_measure",
+        "n_channels",
+        "selected",
+        "alpha",
+        "q",
+        "similarity",
+        "dual_gap",
+    ]
     return pandas.DataFrame(read_results(folder, partial).records, columns=columns)
 
 
@@ -168,9 +182,7 @@ def mean_over_subjects(records: Iterable[dict[str, Any]], name: str) -> float | 
     return float(np.mean(list(means.values()))) if means else None
 
 
-def paired_p_value(
-    records: Sequence[dict[str, Any]], baseline: Sequence[dict[str, Any]], over: str
-) -> float | None:
+def paired_p_value(records: Sequence[dict[str, Any]], baseline: Sequence[dict[str, Any]], over: str) -> float | None:
     """Exact Wilcoxon test of the AUC, paired over subjects, or over splits where each draws new data."""
     mine, other = (_means(part, "auc", over) for part in (records, baseline))
     common = sorted(set(mine) & set(other), key=str)

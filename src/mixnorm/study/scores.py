@@ -57,9 +57,7 @@ def characters_percent(
     return [100 * float(np.mean([flags[r] for flags in right])) for r in range(length)]
 
 
-def _right_by_repetition(
-    scores: NDArray[np.float64], y: NDArray[np.int64], stimulus: NDArray[np.int64]
-) -> list[bool]:
+def _right_by_repetition(scores: NDArray[np.float64], y: NDArray[np.int64], stimulus: NDArray[np.int64]) -> list[bool]:
     codes = np.unique(stimulus)
     target = {int(code) for code in codes if y[stimulus == code].any()}
     flashes = [scores[stimulus == code] for code in codes]

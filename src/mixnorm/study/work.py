@@ -41,9 +41,7 @@ def _records(unit: Unit, part: Part) -> list[dict[str, Any]]:
     train, X = _scaled(design, split, rule)
     outcome = METHODS[unit.method].fit(train, X, design.subject[split.test], unit.settings())
     whose = design.subject[split.test]
-    return [
-        _record(part, split, whose == who, str(who), outcome) for who in dict.fromkeys(whose.tolist())
-    ]
+    return [_record(part, split, whose == who, str(who), outcome) for who in dict.fromkeys(whose.tolist())]
 
 
 def _check_classes(design: Design, split: Split) -> None:
@@ -81,8 +79,10 @@ def _record(part: Part, split: Split, mine: NDArray[np.bool_], who: str, outcome
     # Characters can be spelled only where all their trials are tested, as honest splits leave them.
     order = np.argsort(test)
     torn = np.isin(design.character[test], design.character[split.train]).any()
-    spelled = None if torn else characters_percent(
-        scores[order], y[order], design.stimulus[test][order], design.character[test][order]
+    spelled = (
+        None
+        if torn
+        else characters_percent(scores[order], y[order], design.stimulus[test][order], design.character[test][order])
     )
     return {
         "subject": who,

@@ -22,6 +22,14 @@ def test_several_sessions_are_left_out_one_by_one(design):
     assert_array_equal(folds.number, np.repeat([0, 1, 2], 240))
 
 
+def test_many_sessions_share_ten_folds(design):
+    sessions = np.repeat([f"s{number:02d}" for number in range(24)], 30)
+    folds = honest_folds(replace(design, session=sessions))
+    assert len(folds) == 10
+    for session in np.unique(sessions):
+        assert len(set(folds.number[sessions == session])) == 1
+
+
 def test_equal_session_names_of_two_subjects_are_two_sessions(design):
     assert len(honest_folds(replace(design, subject=np.repeat(["A", "B"], 360)))) == 2
 

@@ -14,6 +14,9 @@ from sklearn.model_selection import BaseCrossValidator
 from mixnorm.eeg.design import Design
 from mixnorm.eeg.recording import UNKNOWN
 
+MOST_SESSIONS = 10
+"""More sessions than this share folds: a cohort of fifty would need fifty fits."""
+
 
 @dataclass(frozen=True)
 class Folds:
@@ -29,8 +32,8 @@ class Folds:
 def honest_folds(design: Design, n_folds: int = 5) -> Folds:
     """Sessions if there are several, else characters, else contiguous blocks.
 
-    Each session is a fold of its own; characters and trials are dealt into ``n_folds`` folds in the order of
-    recording, so that training and test trials meet at few places only.
+    Each session is a fold of its own, up to ten; characters and trials are dealt into ``n_folds`` folds in
+    the order of recording, so that training and test trials meet at few places only.
 
     Examples
     --------
@@ -39,11 +42,10 @@ def honest_folds(design: Design, n_folds: int = 5) -> Folds:
     >>> len(folds), folds.by
     (5, 'character')
     """
-    sessions = np.unique([f"{who}\n{when}" for who, when in zip(design.subject, design.session)], return_inverse=True)[
-        1
-    ]
+    whose = [f"{subject}\n{session}" for subject, session in zip(design.subject, design.session)]
+    sessions = np.unique(whose, return_inverse=True)[1]
     if sessions.max() > 0:
-        return Folds(_in_order(sessions), "session")
+        return Folds(_dealt(sessions, MOST_SESSIONS), "session")
     known = np.all(design.character != UNKNOWN)
     if known and len(np.unique(design.character)) > 1:
         return Folds(dealt(design.character, n_folds), "character")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mixnorm.eeg import RecordingError, read_recording
+from mixnorm.eeg import Preparation, RecordingError, prepare, read_recording
 from mixnorm.eeg.readers.bci2000 import State, read_header, state_values
 
 NAMES = ["Fz", "C4", "Cz", "C3", "P4"]
@@ -91,6 +91,14 @@ def test_flashes_without_a_flashing_state_come_from_the_code(tmp_path, write_bci
     assert_array_equal(back.events.character, np.repeat([0, 1, 2], 24))
     assert any("onsets from StimulusCode" in note for note in back.notes)
     assert any("told apart by the pauses" in note for note in back.notes)
+
+
+def test_uam_preset_gives_31_samples_of_every_channel(tmp_path, write_bci2000, stored, speller_states):
+    path = write_bci2000(tmp_path / "ACSS001R02.dat", stored("int16"), speller_states["states"], names=NAMES)
+    design = prepare(read_recording(path), Preparation.preset("uam"))
+    assert design.X.shape == (72, 5, 31)
+    assert_allclose(design.times, 5 * np.arange(31) / 256)
+    assert_array_equal(design.character, np.repeat([0, 1, 2], 24))
 
 
 def test_broken_files_are_refused(tmp_path, write_bci2000, stored, speller_states):

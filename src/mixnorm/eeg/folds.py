@@ -45,7 +45,7 @@ def honest_folds(design: Design, n_folds: int = 5) -> Folds:
     whose = [f"{subject}\n{session}" for subject, session in zip(design.subject, design.session)]
     sessions = np.unique(whose, return_inverse=True)[1]
     if sessions.max() > 0:
-        return Folds(_dealt(sessions, MOST_SESSIONS), "session")
+        return Folds(dealt(sessions, MOST_SESSIONS), "session")
     known = np.all(design.character != UNKNOWN)
     if known and len(np.unique(design.character)) > 1:
         return Folds(dealt(design.character, n_folds), "character")

@@ -76,11 +76,12 @@ def sensors(results: Results, dataset: str, method: str, n_train: int | None) ->
     records = results.of(dataset, method, n_train)
     drawn = {d.name: d.drawn for d in results.plan.datasets}[dataset]
     shown, left = _shown(_subjects(records))
-    figure, panels = _panels(len(shown), 2.3)
+    size = 3.6 if len(shown) == 1 else 2.4 if len(about["ch_names"]) <= 32 else 3.0
+    figure, panels = _panels(len(shown), size)
     for axes, who in zip(panels, shown):
         mine = [record for record in records if record["subject"] == who]
         often = {name: np.mean([name in r["selected"] for r in mine]) for name in about["ch_names"]}
-        draw_head(axes, about["ch_names"], about["positions"], often)
+        draw_head(axes, about["ch_names"], about["positions"], often, 72 * size / 3.0)
         title = f"{len(mine)} draws" if drawn and len(shown) == 1 else who
         axes.set_title(f"{title}: AUC {mean_over_subjects(mine, 'auc'):.1f} %", fontsize=9)
     figure.suptitle(f"Sensors chosen by {METHODS[method].title}, {dataset}{left}", fontsize=11)
@@ -223,7 +224,9 @@ def _finish(figure: Any, panels: Sequence[Any], xlabel: str, ylabel: str) -> Non
         axes.tick_params(labelsize=8)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
-    figure.supxlabel(xlabel, fontsize=10)
+        # on every lowest panel: a label of the whole figure would lie under the legend
+        if axes.get_subplotspec().is_last_row() or axes is panels[-1]:
+            axes.set_xlabel(xlabel, fontsize=9)
     figure.supylabel(ylabel, fontsize=10)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), frameon=False, fontsize=9)

@@ -10,8 +10,9 @@ import numpy as np
 from mixnorm.eeg.montage import HEAD_RADIUS
 
 _COLOUR = "#D55E00"
-_WIDEST = 4.0
-"""Width in points of the ring of a sensor that was always chosen."""
+_WIDEST = 0.28
+"""Width of the ring of a sensor that was chosen in all splits but one or so, as a share of its size."""
+_SMALLEST_WITH_NAME = 11.0
 
 
 def draw_head(
@@ -19,6 +20,7 @@ def draw_head(
     ch_names: Sequence[str],
     positions: Sequence[Sequence[float] | None],
     often: Mapping[str, float],
+    points_per_unit: float,
 ) -> None:
     """Draw all sensors of a montage.
 
@@ -29,21 +31,18 @@ def draw_head(
     positions : (x, y, z) of each, in metres; None where not known
     often : name → share of splits in which it was chosen, 0 to 1
         A small grey dot: never; a ring, the wider the more often; filled: always.
+    points_per_unit : float
+        Points for the radius of the head. Markers are made to fit; names are left out where they do not.
     """
     _outline(axes)
-    for name, (x, y) in zip(ch_names, places(positions)):
+    spots = places(positions)
+    size = marker_size(spots, points_per_unit)
+    for name, (x, y) in zip(ch_names, spots):
         share = often[name]
-        if share == 0:
-            axes.plot([x], [y], "o", markersize=4, color="#c8c8c8", zorder=2)
-            continue
-        face = _COLOUR if share == 1 else "white"
-        axes.plot(
-            [x], [y], "o", markersize=13, markerfacecolor=face, markeredgecolor=_COLOUR,
-            markeredgewidth=_WIDEST * share, zorder=3,
-        )  # fmt: skip
-        axes.annotate(
-            name, (x, y), ha="center", va="center", fontsize=5.5, zorder=4, color="white" if share == 1 else "black"
-        )
+        axes.plot([x], [y], **_marker(share, size), zorder=2 if not share else 3)
+        if share and size >= _SMALLEST_WITH_NAME:
+            colour = "white" if share == 1 else "black"
+            axes.annotate(name, (x, y), ha="center", va="center", fontsize=0.4 * size, zorder=4, color=colour)
     axes.set_aspect("equal")
     axes.set_xlim(-1.25, 1.25)
     axes.set_ylim(-1.2, 1.3)
@@ -67,17 +66,33 @@ def key_of_rings(figure: Any) -> None:
     """The legend that says what rings mean."""
     from matplotlib.lines import Line2D
 
-    shares = [(0.0, "never"), (0.3, "in 30 % of splits"), (0.7, "in 70 %"), (1.0, "always")]
-    handles = [
-        Line2D([], [], linestyle="", marker="o", markersize=4, color="#c8c8c8", label=label)
-        if not share
-        else Line2D(
-            [], [], linestyle="", marker="o", markersize=11, markeredgecolor=_COLOUR, label=label,
-            markeredgewidth=_WIDEST * share, markerfacecolor=_COLOUR if share == 1 else "white",
-        )
-        for share, label in shares
-    ]  # fmt: skip
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8, title="chosen")
+    shares = [(0.0, "never chosen"), (0.3, "chosen in 30 % of splits"), (0.7, "in 70 %"), (1.0, "always")]
+    handles = [Line2D([], [], **_marker(share, 11.0), label=label) for share, label in shares]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+
+
+def marker_size(spots: np.ndarray, points_per_unit: float) -> float:
+    """The size in points at which no two sensors touch, within reason."""
+    if len(spots) < 2:
+        return 16.0
+    distances = np.linalg.norm(spots[:, None] - spots[None], axis=2)
+    nearest = distances[~np.eye(len(spots), dtype=bool)].min()
+    return float(np.clip(0.92 * nearest * points_per_unit, 3.0, 18.0))
+
+
+def _marker(share: float, size: float) -> dict[str, Any]:
+    if not share:
+        return {"linestyle": "", "marker": "o", "markersize": min(4.0, 0.6 * size), "color": "#c8c8c8"}
+    ring = _WIDEST * size * share
+    return {
+        "linestyle": "",
+        "marker": "o",
+        # the ring is drawn half outside the circle
+        "markersize": size - ring,
+        "markerfacecolor": _COLOUR if share == 1 else "white",
+        "markeredgecolor": _COLOUR,
+        "markeredgewidth": ring,
+    }
 
 
 def _on_page(place: np.ndarray) -> tuple[float, float]:

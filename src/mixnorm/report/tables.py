@@ -105,7 +105,7 @@ def as_markdown(content: Sheet) -> str:
 
 
 def as_latex(content: Sheet) -> str:
-    """A tabular for ``\\input``."""
+    """A LaTeX tabular, to be read in with input."""
     lines = [f"\\begin{{tabular}}{{l{'r' * (len(content.heads) - 1)}}}", "\\hline"]
     lines += [" & ".join(_escaped(head) for head in content.heads) + r" \\", "\\hline"]
     lines += [" & ".join(_escaped(cell) for cell in row) + r" \\" for row in content.rows]

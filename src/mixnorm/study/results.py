@@ -18,6 +18,13 @@ BASELINE = "svm"
 """The method that all others are tested against."""
 
 
+COLUMNS = (
+    *("dataset", "method", "subject", "split", "n_train", "n_test", "auc", "sel", "f_measure"),
+    *("n_channels", "selected", "alpha", "q", "similarity", "dual_gap"),
+)
+"""Columns of :func:`load_results`."""
+
+
 @dataclass(frozen=True)
 class Row:
     """A row of the paper's tables: means over splits, then over subjects; AUC and shares in percent.
@@ -156,24 +163,7 @@ def load_results(folder: str | Path, partial: bool = False) -> Any:
         selected`` (names), ``alpha, q, similarity, dual_gap``.
     """
     pandas = require("pandas", "report")
-    columns = [
-        "dataset",
-        "method",
-        "subject",
-        "split",
-        "n_train",
-        "n_test",
-        "auc",
-        "sel",
-        "f_measure",
-        "n_channels",
-        "selected",
-        "alpha",
-        "q",
-        "similarity",
-        "dual_gap",
-    ]
-    return pandas.DataFrame(read_results(folder, partial).records, columns=columns)
+    return pandas.DataFrame(read_results(folder, partial).records, columns=COLUMNS)
 
 
 def mean_over_subjects(records: Iterable[dict[str, Any]], name: str) -> float | None:

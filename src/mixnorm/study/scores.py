@@ -39,9 +39,10 @@ def characters_percent(
 ) -> list[float] | None:
     """Share of characters spelled right, in percent, by number of repetitions 1, 2, ….
 
-    The scores of the first r flashes of every stimulus are added up. Where two stimuli of a character are targets, one
-    in the lower and one in the upper half of the codes (rows and columns of a matrix), the best of each half are taken;
-    otherwise the best of all. Trials come in the order of recording. None where codes or characters are not known.
+    The scores of the first r flashes of every stimulus are added up. Where two stimuli of a character are targets,
+    one in the lower and one in the upper half of the codes (rows and columns of a matrix), the best of each half are
+    taken; otherwise the best of all. Trials come in the order of recording. None where codes or characters are not
+    known.
     """
     if not len(y) or np.any(stimulus == UNKNOWN) or np.any(character == UNKNOWN):
         return None

@@ -11,8 +11,8 @@ def wilcoxon_exact(x: ArrayLike, y: ArrayLike) -> float | None:
     """Two-sided p-value of the signed-rank test on paired samples, exact with ties.
 
     Zero differences are dropped, equal ones share their midrank, and the p-value is the share of all sign flips whose
-    rank sum lies at least as far from its mean. The distribution is counted by adding one difference at a time, so that
-    30 subjects take no longer than 8.
+    rank sum lies at least as far from its mean. The distribution is counted by adding one difference at a time: 30
+    subjects take no longer than 8.
 
     Parameters
     ----------

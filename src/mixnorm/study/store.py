@@ -65,8 +65,8 @@ class Store:
         old = self.study() if (self.folder / "study.json").exists() else None
         if old and old["identity"] != study["identity"]:
             raise StoreError(
-                f"{self.folder}: the folder holds another study ({old['plan']['name']!r}, seed {old['plan']['seed']}), "
-                "whose plan differs; choose another folder with --out."
+                f"{self.folder}: the folder holds another study ({old['plan']['name']!r}, seed "
+                f"{old['plan']['seed']}), whose plan differs; choose another folder with --out."
             )
         _write(self.folder / "study.json", {"format": FORMAT, **study})
 

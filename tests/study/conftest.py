@@ -69,5 +69,3 @@ def data():
     if not folder or not Path(folder).is_dir():
         pytest.skip("MIXNORM_DATA names no folder: no real recordings to test on")
     return Path(folder)
-
-

@@ -21,7 +21,15 @@ BACKENDS = ("joblib", "dask")
 def run_joblib(work: Work, units: Iterable[Unit], jobs: int) -> Iterator[dict[str, Any]]:
     """Results in the order in which they are ready, from ``jobs`` processes (−1: one per core)."""
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-    yield from parallel(delayed(_in_process)(unit, work.data_of(unit)) for unit in units)
+    results = parallel(delayed(_in_process)(unit, work.data_of(unit)) for unit in units)
+    try:
+        for result in results:  # noqa: UP028 - "yield from" would close it before the warning is muted
+            yield result
+    finally:
+        with warnings.catch_warnings():
+            # a run that is stopped leaves units undone, and means to
+            warnings.filterwarnings("ignore", ".*still being processed by the workers", UserWarning)
+            results.close()
 
 
 def run_dask(work: Work, units: Iterable[Unit], address: str | None) -> Iterator[dict[str, Any]]:

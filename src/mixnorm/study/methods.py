@@ -136,8 +136,11 @@ def inner_folds(train: Training, settings: Settings) -> list[tuple[NDArray[np.in
     number = np.empty(len(train.y), dtype=np.int64)
     for who in np.unique(train.subject):
         mine = np.flatnonzero(train.subject == who)
-        splitter = InOrder(settings.folds) if settings.honest else StratifiedKFold(settings.folds)
-        for fold, (_, test) in enumerate(splitter.split(mine, train.y[mine], train.groups[mine])):
+        if settings.honest:
+            splits = InOrder(settings.folds).split(mine, groups=train.groups[mine])
+        else:
+            splits = StratifiedKFold(settings.folds).split(mine, train.y[mine])
+        for fold, (_, test) in enumerate(splits):
             number[mine[test]] = fold
     return [(np.flatnonzero(number != fold), np.flatnonzero(number == fold)) for fold in range(settings.folds)]
 

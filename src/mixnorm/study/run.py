@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mixnorm.study.backends import BACKENDS, run_dask, run_joblib
 from mixnorm.study.canonical import known
@@ -55,22 +57,23 @@ def run_study(
         done = len(work.units) - len(missing)
         tell = progress or (lambda _done, _total: None)
         tell(done, len(work.units))
-        for result in _results(work, missing, where):
-            store.write(result["unit"]["key"], result)
-            done += 1
-            tell(done, len(work.units))
+        with closing(_results(work, missing, where)) as results:
+            for result in results:
+                store.write(result["unit"]["key"], result)
+                done += 1
+                tell(done, len(work.units))
     return store
 
 
-def _results(work: Work, missing: list[Unit], where: Where):
+def _results(work: Work, missing: list[Unit], where: Where) -> Generator[dict[str, Any], None, None]:
     if not missing:
-        return iter(())
+        return (nothing for nothing in ())
     if where.backend == "dask":
         return run_dask(work, missing, where.address)
     return run_joblib(work, missing, where.jobs)
 
 
-def _study(work: Work) -> dict:
+def _study(work: Work) -> dict[str, Any]:
     return {
         "plan": work.plan.to_dict(),
         "identity": work.plan.identity(),
@@ -80,7 +83,7 @@ def _study(work: Work) -> dict:
     }
 
 
-def _about(data: Data) -> dict:
+def _about(data: Data) -> dict[str, Any]:
     """What reports need to know about a data set without reading it again."""
     design = data.first()
     placed = [None if any(p != p for p in place) else place for place in design.positions.tolist()]

@@ -25,7 +25,7 @@ def run_unit(unit: Unit, data: Data) -> dict[str, Any]:
     """
     with threadpool_limits(1), warnings.catch_warnings():
         # What a grid holds is the plan's choice: its ends are there to be rejected by the inner folds.
-        warnings.simplefilter("ignore", UserWarning)
+        warnings.filterwarnings("ignore", "The first stage of the adaptive norm chose no sensor", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             records, reason = _records(unit, data.part(unit.split)), None

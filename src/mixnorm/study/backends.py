@@ -53,7 +53,7 @@ def run_dask(work: Work, units: Iterable[Unit], address: str | None) -> Iterator
             for unit in units
         ]
         try:
-            yield from (future.result() for future in distributed.as_completed(futures))
+            yield from (future.result() for future in distributed.as_completed(futures, loop=client.loop))
         finally:
             client.cancel(futures)
 

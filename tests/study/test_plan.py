@@ -77,6 +77,12 @@ def test_preparations_can_be_named_or_written_out(tmp_path):
     written = PLAN + "\npreparation = { band = [1.0, 10.0], order = 4, scaling = 'standard' }\n"
     assert load_plan(str(write(tmp_path, named))).datasets[0].preparation["n_samples"] == 16
     assert load_plan(str(write(tmp_path, written))).datasets[0].preparation["order"] == 4
+    changed = PLAN + '\npreparation = { preset = "epochs", window = [0.0, 0.6], n_samples = 12, reduce = "mean" }\n'
+    found = load_plan(str(write(tmp_path, changed))).datasets[0].preparation
+    assert (found["band"], found["window"], found["n_samples"]) == (None, [0.0, 0.6], 12)
+    for wrong, message in (("'ep'", "Unknown preset 'ep'"), ("{ widow = 1 }", "did you mean 'window'")):
+        with pytest.raises(PlanError, match=message):
+            load_plan(str(write(tmp_path, PLAN + f"\npreparation = {wrong}\n")))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mixnorm.eeg import Preparation
+from mixnorm.eeg import PRESETS, Preparation
 from mixnorm.eeg.readers import SUFFIXES
 from mixnorm.eeg.readers.moabb_sets import PREFIX
 from mixnorm.study.canonical import canonical, known
@@ -23,7 +23,7 @@ SPLITS_BY = ("random", "session", "character", "subject")
 
 PAPER_ALPHAS = tuple(float(alpha) for alpha in np.logspace(-3, 1, 9))
 PAPER_QS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
-SIMILARITIES = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+SIMILARITIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 
 class PlanError(ValueError):
@@ -42,7 +42,8 @@ class DatasetPlan:
         "simulated", "cohort", a file or folder that the ``eeg`` ring reads (absolute, or relative to the plan file,
         the working directory or $MIXNORM_DATA, whichever has it), or "moabb:NAME".
     preparation : dict
-        As :meth:`mixnorm.eeg.Preparation.to_dict` writes it; in a file also the name of a preset.
+        As :meth:`mixnorm.eeg.Preparation.to_dict` writes it; in a file the name of a preset, or a ``preset`` and the
+        fields that differ from it.
     options : dict
         Keywords of the simulation, or of :func:`mixnorm.eeg.read_recordings`.
     subjects : tuple of str
@@ -225,13 +226,20 @@ def _dataset(description: dict[str, Any]) -> DatasetPlan:
     if "source" not in description:
         raise PlanError(f"The data set {description.get('name', '')!r} has no 'source'.")
     description.setdefault("name", Path(description["source"]).stem)
-    preparation = description.get("preparation")
-    if isinstance(preparation, str):
-        preparation = Preparation.preset(preparation).to_dict()
-    elif preparation is not None:
-        preparation = Preparation.from_dict(preparation).to_dict()
-    description["preparation"] = preparation
+    if description.get("preparation") is not None:
+        description["preparation"] = _preparation(description["preparation"])
     return DatasetPlan(**{key: _tuple(value) for key, value in description.items()})
+
+
+def _preparation(words: str | Mapping[str, Any]) -> dict[str, Any]:
+    """A preset by name; or fields, where TOML has them, on top of a ``preset`` ("default" if none is named)."""
+    if isinstance(words, str):
+        words = {"preset": words}
+    changes = dict(words)
+    base = Preparation.preset(known(changes.pop("preset", "default"), PRESETS, "preset")).to_dict()
+    for key in changes:
+        known(key, base, "key of a preparation")
+    return Preparation.from_dict({**base, **changes}).to_dict()
 
 
 def _grid(span: Mapping[str, Any]) -> tuple[float, ...]:

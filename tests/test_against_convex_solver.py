@@ -295,9 +295,7 @@ AT_ALPHA_MAX = [
 @each(AT_ALPHA_MAX)
 def test_sensors_enter_at_alpha_max(case):
     # at 0.999 alpha_max the zero model is suboptimal by some 1e-7 only, so that tol must be below that
-    path = group_svc_path(
-        **path_options(case), alphas=[1.0001 * alpha_of(case), 0.999 * alpha_of(case)], tol=1e-10
-    )
+    path = group_svc_path(**path_options(case), alphas=[1.0001 * alpha_of(case), 0.999 * alpha_of(case)], tol=1e-10)
     penalised = (case.problem["beta"] > 0)[case.problem["groups"]]
     np.testing.assert_array_equal(path.coefs[0, penalised], 0.0)
     assert np.any(path.coefs[1, penalised] != 0.0)
@@ -332,9 +330,7 @@ def test_every_point_of_a_path_is_certified_and_optimal(penalty, q, shape):
     cases = [Case(shape, "all weights", penalty, q, True, fraction) for fraction in FRACTIONS]
     path = group_svc_path(**path_options(cases[0]), alphas=[alpha_of(case) for case in cases], tol=1e-8)
     assert path.coefs.shape == (4, len(cases[0].data[2]))
-    assert (
-        path.intercepts.shape == path.dual_gaps.shape == path.objectives.shape == path.n_iters.shape == (4,)
-    )
+    assert path.intercepts.shape == path.dual_gaps.shape == path.objectives.shape == path.n_iters.shape == (4,)
     assert np.all(path.dual_gaps <= 1e-8)
     for k, case in enumerate(cases):
         value = objective(**case.problem, w=path.coefs[k], b=path.intercepts[k], alpha=path.alphas[k])

@@ -68,9 +68,7 @@ def test_order_of_sensors(trials, sample_weight, rng, penalty, q, fit_intercept)
     columns, renamed = rng.permutation(X.shape[1]), rng.permutation(len(SIZES))
     moved_weights = np.empty_like(weights)
     moved_weights[renamed] = weights  # group g is now called renamed[g], and sorted there
-    moved = fit(
-        X[:, columns], y, renamed[groups][columns], sample_weight, group_weights=moved_weights, **options
-    )
+    moved = fit(X[:, columns], y, renamed[groups][columns], sample_weight, group_weights=moved_weights, **options)
     assert moved.objective_ == pytest.approx(plain.objective_, **SAME_OBJECTIVE)
     np.testing.assert_allclose(moved.coef_, plain.coef_[:, columns], **SAME_COEF)
     np.testing.assert_allclose(moved.group_norms_[renamed], plain.group_norms_, **SAME_COEF)
@@ -121,9 +119,7 @@ def test_channels_of_a_3d_array_are_groups_of_the_flattened_one(rng):
 @every_norm
 @both_intercepts
 @pytest.mark.parametrize("sensor", [0, 1])
-def test_duplicated_sensor_shares_the_coefficients_of_the_single_one(
-    trials, penalty, q, fit_intercept, sensor
-):
+def test_duplicated_sensor_shares_the_coefficients_of_the_single_one(trials, penalty, q, fit_intercept, sensor):
     X, y, groups = trials
     copied = groups == sensor
     options = {"penalty": penalty, "q": q, "fit_intercept": fit_intercept}
@@ -154,9 +150,7 @@ def test_weight_zero_is_the_trial_left_out(trials, penalty, q, fit_intercept):
     kept = np.arange(len(y)) % 4 > 0
     options = {"penalty": penalty, "q": q, "fit_intercept": fit_intercept}
     wild = np.where(kept[:, None], X, 1e3 * X)  # what has no weight may have any value
-    assert_same_fit(
-        fit(wild, y, groups, kept.astype(float), **options), fit(X[kept], y[kept], groups, **options)
-    )
+    assert_same_fit(fit(wild, y, groups, kept.astype(float), **options), fit(X[kept], y[kept], groups, **options))
 
 
 @every_penalty

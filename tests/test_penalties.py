@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mixnorm.penalties import L1, L2, GroupNorm
 
+from mixnorm.penalties import L1, L2, GroupNorm
 from reference import conjugate_exponent, lq_norm, project_dual_ball, prox_reference
 
 ACCURACY = 1e-10
 EXPONENTS = [1.0, 1 + 1e-9, 1.001, 1.01, 1.2, 1.5, 1.8, 1.99, 1.999, 2 - 1e-9, 2.0]
 PENALTIES = [L1(), L2(), *(GroupNorm(q) for q in EXPONENTS)]
-LARGEST_SCALE = (
-    990  # of 2: about 1e298, and 1e-298 on the other side, where doubles still have all their digits
-)
+LARGEST_SCALE = 990  # of 2: about 1e298, and 1e-298 on the other side, where doubles still have all their digits
 
 exponents = st.one_of(st.sampled_from(EXPONENTS), st.floats(1.0, 2.0))
 penalties = st.one_of(st.just(L1()), st.just(L2()), exponents.map(GroupNorm))
@@ -100,9 +98,7 @@ def random_blocks(rng, shape=(4, 5, 3), max_exponent=0):
 def test_prox_agrees_with_the_reference(case):
     penalty, u, tau = case
     atol = ACCURACY * np.max(np.abs(u))
-    np.testing.assert_allclose(
-        vector_prox(penalty, u, tau), expected_prox(penalty, u, tau), rtol=0, atol=atol
-    )
+    np.testing.assert_allclose(vector_prox(penalty, u, tau), expected_prox(penalty, u, tau), rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
@@ -113,9 +109,7 @@ def test_prox_accuracy_over_sizes_and_thresholds(penalty, size):
     for fraction in (1e-6, 0.3, 0.9, 0.9999):
         tau = fraction * dual_norm_of(penalty, u)
         atol = ACCURACY * np.max(np.abs(u))
-        np.testing.assert_allclose(
-            vector_prox(penalty, u, tau), expected_prox(penalty, u, tau), rtol=0, atol=atol
-        )
+        np.testing.assert_allclose(vector_prox(penalty, u, tau), expected_prox(penalty, u, tau), rtol=0, atol=atol)
 
 
 @given(prox_cases(), seeds)
@@ -214,9 +208,7 @@ def test_prox_shrinks_and_keeps_signs(case):
 def test_prox_commutes_with_scaling(case, scale):
     penalty, u, tau = case
     u, tau = u / np.max(np.abs(u), initial=1e-6), tau / np.max(np.abs(u), initial=1e-6)
-    scaled_tau = (
-        tau if isinstance(penalty, L2) else scale * tau
-    )  # ½‖·‖² is of degree 2: its threshold has no unit
+    scaled_tau = tau if isinstance(penalty, L2) else scale * tau  # ½‖·‖² is of degree 2: its threshold has no unit
     if not np.isfinite(scaled_tau):
         return
     x = vector_prox(penalty, scale * u, scaled_tau)

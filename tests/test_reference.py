@@ -71,9 +71,7 @@ def test_correlations_are_minus_the_gradient_of_the_loss():
         (objective(X, y, w + step * e, b, s) - objective(X, y, w - step * e, b, s)) / (2 * step)
         for e in np.eye(X.shape[1])
     ]
-    np.testing.assert_allclose(
-        -correlations(X, y, w, b, s)[0], slopes, atol=1e-8
-    )  # central differences: 1e-6²
+    np.testing.assert_allclose(-correlations(X, y, w, b, s)[0], slopes, atol=1e-8)  # central differences: 1e-6²
 
 
 def test_lq_norm_neither_overflows_nor_underflows():

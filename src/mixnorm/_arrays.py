@@ -8,13 +8,23 @@ from typing import Any
 
 import numpy as np
 from sklearn.externals.array_api_compat import array_namespace, device, is_numpy_array
+from sklearn.externals.array_api_compat import numpy as numpy_namespace
 
 Array = Any  #: an array of any namespace that follows the array API standard
 
 
 def namespace(*arrays: Array) -> ModuleType:
     """Return the array-API namespace that all the arrays share."""
+    if all(type(array) is np.ndarray for array in arrays):  # the usual case, without the cost of finding out
+        return numpy_namespace
     return array_namespace(*arrays)
+
+
+def positive_part(array: Array) -> Array:
+    """max(array, 0); many times faster than the standard's clip."""
+    if type(array) is np.ndarray:
+        return np.maximum(array, 0.0)
+    return namespace(array).where(array > 0, array, 0.0)
 
 
 def like(reference: Array, values: Any, dtype: Any = None) -> Array:

@@ -12,7 +12,7 @@ Put t_i = r_i^{q−1} ∈ [0, 1] and p = 1/(q−1), so that r_i = t_i^p and r_i^
   a bracket, needs few iterations.
 """
 
-from ._arrays import Array, namespace
+from ._arrays import Array, namespace, positive_part
 
 _MAX_OUTER = 100
 _MAX_INNER = 60
@@ -65,7 +65,7 @@ def _magnitudes(u: Array, tau: Array, q: float) -> Array:
     t = _solve_inner(u, tau, N, t, p)
     x = N * t**p
     # N t^p has rounding error p ε x, u − τ t has ε u: take the smaller.
-    return xp.where(p * x < u, x, xp.clip(u - tau * t, 0))
+    return xp.where(p * x < u, x, positive_part(u - tau * t))
 
 
 def _newton_outer(N: Array, r: Array, t: Array, tau: Array, total: Array, q: float) -> Array:
@@ -89,7 +89,7 @@ def _solve_inner(u: Array, tau: Array, N: Array, t: Array, p: float) -> Array:
     for _ in range(_MAX_INNER):
         power = N * t**p
         step = (power + tau * t - u) / (p * power / xp.where(t > 0, t, 1.0) + tau)
-        t_next = xp.minimum(xp.clip(t - step, 0), bound)
+        t_next = xp.minimum(positive_part(t - step), bound)
         done = bool(xp.all(xp.abs(t_next - t) <= _TOL * bound))
         t = t_next
         if done:

@@ -73,7 +73,8 @@ def check_group_weights(given, groups: Groups, penalty: str) -> np.ndarray:
         weights = np.asarray(given, dtype=float)
         if weights.shape != (groups.n_groups,):
             raise ValueError(
-                f"group_weights must hold one weight for each of the {groups.n_groups} groups, but its shape is {weights.shape}."
+                f"group_weights must hold one weight for each of the {groups.n_groups} groups, "
+                f"but its shape is {weights.shape}."
             )
     bad = np.flatnonzero(np.isnan(weights) | (weights < 0))
     if len(bad):

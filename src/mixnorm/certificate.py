@@ -12,7 +12,7 @@ then (a, w − w̄) is scaled by the best feasible κ, along which D(κ) = κ S�
 
 from dataclasses import dataclass
 
-from ._arrays import Array, namespace
+from ._arrays import Array, namespace, positive_part
 from .intercept import solve_intercept
 from .stack import Stack
 from .unpenalised import equality_residual, solve_unpenalised
@@ -53,7 +53,7 @@ def certify(stack: Stack, W: Array, b: Array) -> Certificate:
     if feasible is not None:
         dual = xp.where(feasible, dual, 0.0)  # a = 0 is always feasible
     # The dual value never exceeds the primal one but by rounding.
-    difference = xp.clip(primal - dual, 0)
+    difference = positive_part(primal - dual)
     gap = xp.where(primal > 0, difference / xp.where(primal > 0, primal, 1.0), 0.0)
     return Certificate(W, b, primal, dual, gap, v)
 

@@ -123,7 +123,7 @@ class Groups:
     def to_blocks(self, W: Array) -> Array:
         """Lay W (..., T, d, K) out as blocks (..., G, T r, K)."""
         xp = namespace(W)
-        *lead, T, d, K = W.shape
+        *lead, T, _, K = W.shape
         if not self._is_reshape:
             W = xp.concat([W, xp.zeros_like(W[..., :1, :])], axis=-2)
             W = xp.take(W, like(W, self._sources, dtype=xp.int64), axis=-2)

@@ -1,4 +1,4 @@
-"""The best intercept for given scores: a one-dimensional piecewise quadratic, solved exactly for all problems at once."""
+"""The best intercept for given scores: a piecewise quadratic in one variable, solved exactly."""
 
 from ._arrays import Array, namespace
 from .losses import SquaredHinge

@@ -1,6 +1,6 @@
 """The squared hinge, the loss of the paper's equation 2."""
 
-from ._arrays import Array, namespace
+from ._arrays import Array, namespace, positive_part
 
 
 class SquaredHinge:
@@ -35,5 +35,4 @@ class SquaredHinge:
 
     @staticmethod
     def _shortfall(margins: Array) -> Array:
-        xp = namespace(margins)
-        return xp.clip(1 - margins, 0)
+        return positive_part(1 - margins)

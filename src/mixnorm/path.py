@@ -151,7 +151,8 @@ class Method:
             )
         if not (isinstance(self.max_iter, int | np.integer) and self.max_iter >= 1):
             raise ValueError(
-                f"Invalid value for the 'max_iter' parameter. Allowed are whole numbers from 1, but got {self.max_iter!r}."
+                "Invalid value for the 'max_iter' parameter. "
+                f"Allowed are whole numbers from 1, but got {self.max_iter!r} instead."
             )
         return solve_path(stack, alphas, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
 
@@ -172,7 +173,8 @@ def make_penalty(penalty: str, q: float) -> Penalty:
     if penalty in ("l1", "l2"):
         return L1() if penalty == "l1" else L2()
     raise ValueError(
-        f"Invalid value for the 'penalty' parameter. Allowed values are 'group', 'l1' and 'l2', but got {penalty!r} instead."
+        "Invalid value for the 'penalty' parameter. "
+        f"Allowed values are 'group', 'l1' and 'l2', but got {penalty!r} instead."
     )
 
 
@@ -203,7 +205,7 @@ def check_alphas(alphas, stack: Stack) -> np.ndarray:
 
 
 def largest_alpha(stack: Stack) -> float:
-    """alpha_max of the last problem of the stack (for ℓ2 that of ℓ1-ℓ2); 1 where no data vary and any alpha would do."""
+    """alpha_max of the last problem of the stack (ℓ2: that of ℓ1-ℓ2); 1 where no data vary and any alpha would do."""
     if not stack.penalty.is_norm:
         stack = replace(stack, penalty=GroupNorm(2.0))
     top = float(alpha_max(stack)[0, -1])

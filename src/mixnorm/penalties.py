@@ -8,7 +8,7 @@ unpenalised, weight ∞ keeps it out.
 from dataclasses import dataclass
 from typing import Protocol
 
-from ._arrays import Array, namespace
+from ._arrays import Array, namespace, positive_part
 from ._lq import prox_lq
 
 
@@ -54,7 +54,7 @@ class GroupNorm:
         """Shrink every block; exactly zero where its dual norm is at most the threshold."""
         xp = namespace(blocks)
         if self.q == 1:
-            shrunk = xp.clip(xp.abs(blocks) - threshold[..., None, :], 0)
+            shrunk = positive_part(xp.abs(blocks) - threshold[..., None, :])
             return xp.copysign(shrunk, blocks) + 0.0
         if self.q == 2:
             norm = vector_norm(blocks, 2)

@@ -22,7 +22,7 @@ _MAX_BISECTIONS = 40
 class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
     r"""Keep exactly ``n_sensors`` sensors: those of the mixed-norm path at the first alpha that has so many.
 
-    The path of `GroupSVC` (``penalty="group"``) is followed from alpha_max down until at least ``n_sensors`` are chosen,
+    The path of `GroupSVC` (``penalty="group"``) is followed from alpha_max down until at least so many are chosen,
     then alpha is bisected until exactly so many are. Where no alpha gives that number (sensors that enter together, as
     two identical ones do), ties are resolved on the sparsest model found with at least ``n_sensors``: those with the
     largest weighted norm β_g ‖w_g‖_q are kept, the earlier one in ``groups_`` on equal norms. Where the path ends

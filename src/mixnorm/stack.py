@@ -54,7 +54,7 @@ class Stack:
 
     @classmethod
     def single(cls, X: Array, y: Array, *, sample_weight: Array, group_weights: Array, **rest) -> "Stack":
-        """Stack of K problems on one data set of one subject: X (n, d), y (n,), s (n, K), β (G, K); alpha is set later."""
+        """K problems on one data set of one subject: X (n, d), y (n,), s (n, K), β (G, K); alpha is set later."""
         xp = namespace(X)
         K = sample_weight.shape[-1]
         return cls(

@@ -312,7 +312,8 @@ class GroupSVCCV(_SingleSubject):
     def _check_rule(self) -> None:
         if self.rule not in ("best", "1se"):
             raise ValueError(
-                f"Invalid value for the 'rule' parameter. Allowed values are 'best' and '1se', but got {self.rule!r} instead."
+                "Invalid value for the 'rule' parameter. "
+                f"Allowed values are 'best' and '1se', but got {self.rule!r} instead."
             )
         if self.max_sensors is not None and not (
             isinstance(self.max_sensors, int | np.integer) and self.max_sensors >= 0

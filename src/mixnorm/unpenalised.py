@@ -1,4 +1,4 @@
-r"""Groups of weight zero: their coefficients and the intercepts, solved to machine precision, and what that gives the dual.
+r"""Groups of weight zero: their coefficients and the intercepts, solved to machine precision, for primal and dual.
 
 Unpenalised groups turn a dual inequality into the equality X_g'(a∘y) = 0, which no scaling restores. So the smooth
 problem in these few coordinates is solved first (Newton's method), and a is then projected onto the equalities.

@@ -4,7 +4,11 @@ Each one has ``path(stack, alphas, tol, max_iter)``: solve every problem of a st
 each from the solution before, and return one `Solution` per step of the sequence.
 """
 
+import contextlib
+import functools
+
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from .._arrays import Array, is_numpy_array, like, namespace, to_numpy
 from ..stack import Solution, Stack
@@ -14,6 +18,8 @@ from .newton import Newton
 
 __all__ = ["SOLVERS", "Fista", "ForwardBackward", "Newton", "solve_path"]
 
+#: Numbers in X up to which one thread is fastest.
+_SMALL = 2_000_000
 SOLVERS = {"newton": Newton, "fista": Fista, "forward-backward": ForwardBackward}
 
 
@@ -33,5 +39,18 @@ def solve_path(stack: Stack, alphas: Array, *, solver: str = "auto", tol: float,
     order = np.argsort(-to_numpy(alphas).max(axis=(1, 2)), kind="stable")
     xp = namespace(alphas)
     ordered = xp.take(alphas, like(alphas, order, dtype=xp.int64), axis=0)
-    solutions = SOLVERS[solver]().path(stack, ordered, tol, max_iter)
+    with _few_threads(stack):
+        solutions = SOLVERS[solver]().path(stack, ordered, tol, max_iter)
     return [solutions[place] for place in np.argsort(order)]
+
+
+def _few_threads(stack: Stack):
+    """Keep BLAS to one thread where the matrices are small: there, threads cost more time than they save."""
+    if stack.X.size is None or stack.X.size > _SMALL or not is_numpy_array(stack.X):
+        return contextlib.nullcontext()
+    return _threadpools().limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _threadpools() -> ThreadpoolController:
+    return ThreadpoolController()  # looking through the loaded libraries takes milliseconds

@@ -1,4 +1,4 @@
-"""The Hessian of the loss on the columns that were ever active, kept up to date by the trials that cross the margin."""
+"""The Hessian of the loss on the columns ever active, kept up to date by the trials that cross the margin."""
 
 import numpy as np
 

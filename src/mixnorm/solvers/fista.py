@@ -148,7 +148,7 @@ class _Result:
 
 
 def _put(target: Array, values: Array, where: Array, rows: Array, columns: Array) -> None:
-    """Write values into the given rows and columns of target, where told; plain loops: the array API has no scatter."""
+    """Write values into some rows and columns of target, where told; plain loops: the array API has no scatter."""
     where = to_numpy(where)
     for i, row in enumerate(to_numpy(rows).tolist()):
         for k, column in enumerate(to_numpy(columns).tolist()):

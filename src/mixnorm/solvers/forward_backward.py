@@ -1,4 +1,4 @@
-"""Forward-backward splitting as the paper has it (equation 8): the reference every faster solver is checked against."""
+"""Forward-backward splitting as the paper has it (equation 8): the reference for every faster solver."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
 r"""Newton's method on the active groups, one problem at a time: the solver that reaches the certificate on EEG.
 
 Where w_g ≠ 0 the penalty is smooth, and f is piecewise quadratic: its Hessian H changes only by the trials that cross
-the margin. With r_i = |w_i|/‖w_g‖_q, k_i = sign(w_i) r_i^{q/2} (a unit vector in each group) and R = diag(r_i^{1−q/2}),
+the margin. With r_i = |w_i|/‖w_g‖_q, k_i = sign(w_i) r_i^{q/2} (a unit vector in each group), R = diag(r_i^{1−q/2}),
 
     ∇² alpha β_g ‖w_g‖_q = c_g R⁻¹ (I − k k') R⁻¹,        c_g = alpha β_g (q − 1) / ‖w_g‖_q,
 
@@ -14,7 +14,6 @@ its dual ball enters by a proximal step. The next alpha of a path starts from th
 step is the predictor along the path.
 """
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -168,7 +167,8 @@ class _Problem:
         tau = alpha * self.beta
         gamma = _GAMMA / np.maximum(self.trace, 1e-300)
         steps, best, lowest, waited = 0, (np.inf, point), np.inf, 0
-        for look in itertools.count():
+        look = 0
+        while True:
             point = self._exact_intercept(point)
             value = self._value(point, tau)
             a = self._dual(point)
@@ -189,6 +189,7 @@ class _Problem:
                 present[entering] = True
             taken, point = self._inner(point, present, tau, gamma, max(0.1 * tol, 0.05 * gap), max_iter - steps)
             steps += max(taken, 1)
+            look += 1
 
     # One look at the whole problem.
 
@@ -410,7 +411,8 @@ def _line_search(problem, point, active, move, threshold, tau, value, decrease):
         blocks = np.append(w.ravel(), 0.0)[active.slots]
         reached = problem._smooth(Zw, W, b) + float(problem.penalty.value(blocks[..., None], tau[:, None])[0])
         # Near the optimum the decrease drowns in rounding: then a full step is taken unless it visibly climbs.
-        if reached <= value - 1e-4 * length * decrease or (decrease <= 1e-9 * value and reached <= value * (1 + 1e-14)):
+        drowned = decrease <= 1e-9 * value and reached <= value * (1 + 1e-14)
+        if reached <= value - 1e-4 * length * decrease or drowned:
             factor = 1 / 16 if halving == 0 else 4.0 ** max(halving - 4, 0)
             problem.damping = min(max(problem.damping * factor, _MIN_DAMPING), _MAX_DAMPING)
             return _Point(W, b, Zw), reached, decrease

@@ -1,0 +1,76 @@
+"""Draw which electrodes the path takes in, and in which order: the picture in the README.
+
+python examples/which_electrodes.py docs/which-electrodes.png
+"""
+
+import sys
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.patches import Circle
+
+from mixnorm import GroupSVCCV, group_svc_path
+from mixnorm.eeg import electrode_positions, simulated_p300
+
+CHOSEN, LEFT_OUT = "#0b6e99", "#9a9a9a"
+
+
+def main(target):
+    data = simulated_p300(1000, seed=0)
+    model = GroupSVCCV(rule="1se", adaptive=True).fit(data.X, data.y)
+    path = group_svc_path(data.X, data.y, alphas=60)
+    figure, (head, curves) = plt.subplots(1, 2, figsize=(10, 4.4), width_ratios=(1, 1.5), layout="constrained")
+    draw_head(head, data.ch_names, model.group_norms_)
+    draw_path(curves, data, path, set(model.selected_groups_))
+    figure.savefig(target, dpi=130)
+
+
+def draw_head(axis, names, norms):
+    place = electrode_positions(names)
+    angle, height = np.arctan2(place[:, 1], place[:, 0]), np.hypot(place[:, 0], place[:, 1])
+    radius = np.arctan2(height, place[:, 2]) / (np.pi / 2)  # azimuthal: the rim of the head is the ear line
+    axis.add_patch(Circle((0, 0), 1, fill=False, color="#444444"))
+    axis.plot([-0.1, 0, 0.1], [0.995, 1.1, 0.995], color="#444444")
+    for name, x, y, norm in zip(names, radius * np.cos(angle), radius * np.sin(angle), norms):
+        colour = CHOSEN if norm else LEFT_OUT
+        axis.scatter(
+            x, y, s=60 + 420 * norm / norms.max(), color=CHOSEN if norm else "white", edgecolor=colour, zorder=2
+        )
+        axis.annotate(name, (x, y), (0, -17), textcoords="offset points", ha="center", fontsize=8, color=colour)
+    axis.set(aspect="equal", xlim=(-1.15, 1.15), ylim=(-1.15, 1.2))
+    axis.set_title(
+        f"{int((norms > 0).sum())} of {len(names)} electrodes are needed\n(size: weight in the classifier)",
+        fontsize=11,
+    )
+    axis.axis("off")
+
+
+def draw_path(axis, data, path, chosen):
+    norms = np.linalg.norm(path.coefs.reshape(len(path.alphas), len(data.ch_names), -1), axis=2)
+    labels = []
+    for channel, name in enumerate(data.ch_names):
+        picked = channel in chosen
+        axis.plot(path.alphas, norms[:, channel], color=CHOSEN if picked else LEFT_OUT, lw=1.8 if picked else 0.9)
+        if picked:
+            labels.append((norms[-1, channel], name))
+    spread_labels(axis, path.alphas[-1], labels)
+    axis.set(xscale="log", xlabel="alpha (strength of the penalty)", ylabel="weight of the electrode ‖w_g‖")
+    axis.invert_xaxis()
+    axis.set_title("Electrodes enter one by one as the penalty is loosened", fontsize=11)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def spread_labels(axis, x, labels):
+    """Write the names at the ends of their curves, far enough apart to be read."""
+    bottom, top = axis.get_ylim()
+    height, last = (top - bottom) * 0.05, -np.inf
+    for y, name in sorted(labels):
+        last = max(y, last + height)
+        axis.annotate(name, (x, y), (x * 0.88, last), fontsize=8, color=CHOSEN, va="center", annotation_clip=False)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -5,8 +5,8 @@ from mixnorm.study.scores import auc_percent, characters_percent, f_measure_perc
 
 
 def test_auc_is_the_share_of_pairs_in_order():
-    assert auc_percent(np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.35, 0.8])) == pytest.approx(75.0)
-    assert auc_percent(np.array([1, 1]), np.array([0.1, 0.2])) is None
+    scores = np.array([[0.1, 0.0], [0.4, 0.0], [0.35, 0.0], [0.8, 0.0]])
+    assert auc_percent(np.array([0, 0, 1, 1]), scores) == pytest.approx([75.0, 50.0])
 
 
 @pytest.mark.parametrize(

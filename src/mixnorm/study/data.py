@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import os
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from mixnorm.eeg import (
+    Cohort,
     Design,
     Preparation,
     ReadOptions,
+    Simulated,
+    electrode_positions,
     prepare,
     read_recordings,
     simulated_cohort,
@@ -29,7 +34,7 @@ DRAWS_PER_SEED = 10_000
 """Split k of seed s is draw ``s · 10000 + k``, so that no two seeds share a draw."""
 
 # Simulated trials are used as they are, as in the paper.
-_RAW = Preparation(band=None, window=(0.0, 1.0), n_samples=8, reduce="pick", scaling="none", clip=None)
+_RAW = Preparation(band=None, window=None, n_samples=None, reduce="pick", scaling="none", clip=None)
 
 
 @dataclass(frozen=True)
@@ -84,14 +89,10 @@ class Drawn:
 
     def part(self, split: int) -> Part:
         """The trials of draw ``split``."""
-        seed = DRAWS_PER_SEED * self.seed + split
-        if self.source == "simulated":
-            one = simulated_p300(**self.options, seed=seed)
-            return Part(prepare(one.to_recording(), _RAW), {"S1": one.informative})
-        cohort = simulated_cohort(**self.options, seed=seed)
-        truth = {who: cohort.common + own for who, own in cohort.own.items()}
-        design = prepare(cohort.to_recordings(), _RAW)
-        return Part(design if self.only is None else _only(design, design.subject == self.only), truth)
+        whole = _draw(self.source, canonical(self.options), DRAWS_PER_SEED * self.seed + split)
+        if self.only is None:
+            return whole
+        return replace(whole, design=_only(whole.design, whole.design.subject == self.only))
 
     def of(self, subject: str | None) -> Drawn:
         """One subject of every draw."""
@@ -134,6 +135,36 @@ class Read:
     def first(self) -> Design:
         """All trials."""
         return self.design
+
+
+@lru_cache(maxsize=2)
+def _draw(source: str, options: str, seed: int) -> Part:
+    """Simulated trials; the methods of a split come one after the other and share them."""
+    if source == "simulated":
+        one = simulated_p300(**json.loads(options), seed=seed)
+        return Part(_as_design(one, np.full(len(one.y), "S1")), {"S1": one.informative})
+    cohort = simulated_cohort(**json.loads(options), seed=seed)
+    truth = {who: cohort.common + own for who, own in cohort.own.items()}
+    return Part(_as_design(cohort, cohort.subject), truth)
+
+
+def _as_design(drawn: Simulated | Cohort, subject: np.ndarray) -> Design:
+    unknown = np.full(len(drawn.y), UNKNOWN)
+    return Design(
+        X=drawn.X,
+        y=drawn.y,
+        subject=subject,
+        session=np.full(len(drawn.y), "1"),
+        character=unknown,
+        stimulus=unknown,
+        onset=np.arange(len(drawn.y), dtype=float),
+        run=np.unique(subject, return_inverse=True)[1],
+        ch_names=drawn.ch_names,
+        positions=electrode_positions(drawn.ch_names),
+        times=drawn.times,
+        sfreq=8.0,
+        preparation=_RAW,
+    )
 
 
 def open_data(plan: DatasetPlan, seed: int) -> Drawn | Read:

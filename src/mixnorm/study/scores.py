@@ -6,14 +6,14 @@ from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 
+from mixnorm._folds import auc
 from mixnorm.eeg.recording import UNKNOWN
 
 
-def auc_percent(y: NDArray[np.int64], scores: NDArray[np.float64]) -> float | None:
-    """Area under the ROC curve in percent; None where the test trials are of one class."""
-    return 100 * float(roc_auc_score(y, scores)) if len(np.unique(y)) == 2 else None
+def auc_percent(y: NDArray[np.int64], scores: NDArray[np.float64]) -> list[float]:
+    """Area under the ROC curve of every column of scores (n, k), in percent."""
+    return (100 * auc(y, scores)).tolist()
 
 
 def f_measure_percent(selected: Collection[str], informative: Collection[str]) -> float:

@@ -90,11 +90,11 @@ def expand(plan: Plan) -> Work:
             _unit(plan, dataset.name, method, rule, subject, opened.hash)
             for subject, method, rule in _parts(plan, opened, design)
         ]
-    return Work(plan, data, tuple(units))
+    # Split by split: what is done first can be compared first, and methods that follow each other share a draw.
+    return Work(plan, data, tuple(sorted(units, key=lambda unit: unit.split)))
 
 
 def _parts(plan: Plan, data: Data, design: Design) -> Iterator[tuple[str | None, str, SplitRule]]:
-    """Split by split, so that what is done first can be compared first."""
     alone = plan.split_by == "subject"
     for method in plan.methods:
         whose = data.subjects if alone or not METHODS[method].cohort else (None,)

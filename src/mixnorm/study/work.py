@@ -34,26 +34,7 @@ def run_unit(unit: Unit, data: Data) -> dict[str, Any]:
     return {"unit": unit.to_dict(), "failed": reason, "records": records}
 
 
-def _records(unit: Unit, part: Part) -> list[dict[str, Any]]:
-    design, rule = part.design, unit.rule()
-    split = split_trials(design, rule)
-    _check_classes(design, split)
-    train, X = _scaled(design, split, rule)
-    outcome = METHODS[unit.method].fit(train, X, design.subject[split.test], unit.settings())
-    whose = design.subject[split.test]
-    return [_record(part, split, whose == who, str(who), outcome) for who in dict.fromkeys(whose.tolist())]
-
-
-def _check_classes(design: Design, split: Split) -> None:
-    for what, where in (("training", split.train), ("test", split.test)):
-        for who in np.unique(design.subject[where]):
-            mine = where[design.subject[where] == who]
-            if len(np.unique(design.y[mine])) < 2:
-                kind = "targets" if design.y[mine[0]] == 1 else "non-targets"
-                raise ValueError(f"subject {who}: all {len(mine)} {what} trials are {kind}; two classes are needed")
-
-
-def _scaled(design: Design, split: Split, rule: SplitRule) -> tuple[Training, NDArray[np.float64]]:
+def scaled(design: Design, split: Split, rule: SplitRule) -> tuple[Training, NDArray[np.float64]]:
     """Training and test trials scaled by what the training trials show.
 
     Every subject by its own; a subject left out has shown nothing yet, so all are then scaled alike.
@@ -68,6 +49,25 @@ def _scaled(design: Design, split: Split, rule: SplitRule) -> tuple[Training, ND
         X[split.train], design.y[split.train], design.subject[split.train], design.trial_groups()[split.train]
     )
     return train, X[split.test]
+
+
+def _records(unit: Unit, part: Part) -> list[dict[str, Any]]:
+    design, rule = part.design, unit.rule()
+    split = split_trials(design, rule)
+    _check_classes(design, split)
+    train, X = scaled(design, split, rule)
+    outcome = METHODS[unit.method].fit(train, X, design.subject[split.test], unit.settings())
+    whose = design.subject[split.test]
+    return [_record(part, split, whose == who, str(who), outcome) for who in dict.fromkeys(whose.tolist())]
+
+
+def _check_classes(design: Design, split: Split) -> None:
+    for what, where in (("training", split.train), ("test", split.test)):
+        for who in np.unique(design.subject[where]):
+            mine = where[design.subject[where] == who]
+            if len(np.unique(design.y[mine])) < 2:
+                kind = "targets" if design.y[mine[0]] == 1 else "non-targets"
+                raise ValueError(f"subject {who}: all {len(mine)} {what} trials are {kind}; two classes are needed")
 
 
 def _record(part: Part, split: Split, mine: NDArray[np.bool_], who: str, outcome: Outcome) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _record(part: Part, split: Split, mine: NDArray[np.bool_], who: str, outcome
         "n_train": int(np.sum(design.subject[split.train] == who)) or len(split.train),
         "n_test": len(test),
         "n_channels": len(design.ch_names),
-        "auc": auc_percent(y, scores),
+        "auc": auc_percent(y, scores[:, None])[0],
         "selected": selected,
         "f_measure": None if truth is None else f_measure_percent(selected, truth),
         "characters": spelled,
@@ -101,7 +101,5 @@ def _record(part: Part, split: Split, mine: NDArray[np.bool_], who: str, outcome
 def _path(outcome: Outcome, y: NDArray[np.int64], mine: NDArray[np.bool_]) -> list[dict[str, Any]] | None:
     if outcome.path_scores is None:
         return None
-    return [
-        {"n_selected": int(selected.sum()), "auc": auc_percent(y, scores[mine])}
-        for selected, scores in zip(outcome.path_selected, outcome.path_scores)
-    ]
+    aucs = auc_percent(y, outcome.path_scores[:, mine].T)
+    return [{"n_selected": int(selected.sum()), "auc": auc} for selected, auc in zip(outcome.path_selected, aucs)]

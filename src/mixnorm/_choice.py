@@ -7,7 +7,7 @@ import numpy as np
 from .stack import Solution, Stack
 
 #: Mean scores this close are equal; then the sparser model wins.
-_EQUAL = 1e-12
+EQUAL = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +32,22 @@ class Choice:
     n_selected: np.ndarray
 
 
+def check_rule(rule, max_sensors) -> None:
+    """Refuse a rule that is none, and a number of sensors that is none."""
+    if rule not in ("best", "1se"):
+        raise ValueError(
+            f"Invalid value for the 'rule' parameter. Allowed values are 'best' and '1se', but got {rule!r} instead."
+        )
+    if max_sensors is not None and not (isinstance(max_sensors, int | np.integer) and max_sensors >= 0):
+        raise ValueError(f"max_sensors must be a whole number or None, but got {max_sensors!r}.")
+
+
+def count_selected(stack: Stack, solutions: list[Solution]) -> np.ndarray:
+    """Number of sensors of the last problem, the refit, of every solution, (A,)."""
+    blocks = np.stack([stack.groups.to_blocks(s.W[..., -1:])[0, :, :, 0] for s in solutions])
+    return (blocks != 0).any(axis=2).sum(axis=1)
+
+
 def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tuple[int, int]:
     """Return the positions of the chosen grid and of the chosen alpha in it.
 
@@ -50,12 +66,12 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
         )
     best = means[allowed].max()
     if rule == "best":
-        eligible = allowed & (means >= best - _EQUAL)
+        eligible = allowed & (means >= best - EQUAL)
     else:
         place = np.unravel_index(np.argmax(np.where(allowed, means, -np.inf)), means.shape)
         folds = candidates[place[0]].scores[place[1]]
         error = folds.std(ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
-        eligible = allowed & (means >= best - error - _EQUAL)
+        eligible = allowed & (means >= best - error - EQUAL)
         largest = np.where(eligible, alphas, -np.inf)
         eligible &= largest == largest.max(axis=1, keepdims=True)
     order = np.lexsort((-alphas.ravel(), sensors.ravel(), ~eligible.ravel()))

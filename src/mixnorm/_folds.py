@@ -8,7 +8,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
-from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from .stack import Solution, Stack
 
@@ -36,6 +36,16 @@ def route(estimator, params: dict, sample_weight) -> Routed:
     return Routed(params, {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)})
 
 
+def cv_routing(estimator) -> MetadataRouter:
+    """Return how the metadata of an estimator's fit reach its splitter and its scorer."""
+    router = MetadataRouter(owner=estimator).add_self_request(estimator)
+    router.add(splitter=check_cv(estimator.cv), method_mapping=MethodMapping().add(caller="fit", callee="split"))
+    return router.add(
+        scorer=scorer_object(estimator.scoring),
+        method_mapping=MethodMapping().add(caller="fit", callee="score"),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Fold:
     """Training and test trials of a fold, as masks (n,)."""
@@ -47,19 +57,24 @@ class Fold:
 def split_folds(cv, X: np.ndarray, labels: np.ndarray, params: dict) -> list[Fold]:
     """Split the trials; both parts of every fold must hold both classes."""
     folds = []
-    for number, parts in enumerate(check_cv(cv, labels, classifier=True).split(X, labels, **params)):
-        masks = []
-        for name, part in zip(("training", "test"), parts):
-            mask = np.zeros(len(labels), dtype=bool)
+    for parts in check_cv(cv, labels, classifier=True).split(X, labels, **params):
+        masks = np.zeros((2, len(labels)), dtype=bool)
+        for mask, part in zip(masks, parts):
             mask[part] = True
-            if len(np.unique(labels[mask])) < 2:
+        folds.append(Fold(*masks))
+    check_fold_classes(folds, labels)
+    return folds
+
+
+def check_fold_classes(folds: list[Fold], labels: np.ndarray, rows=slice(None), whose: str = "") -> None:
+    """Refuse folds of which a part (of the trials in ``rows``) holds one class only."""
+    for number, fold in enumerate(folds):
+        for name, mask in (("training", fold.train), ("test", fold.test)):
+            if len(np.unique(labels[rows][mask[rows]])) < 2:
                 raise ValueError(
-                    f"The {name} part of fold {number} of cv holds trials of one class only; "
+                    f"The {name} part of fold {number} of cv holds trials {whose}of one class only; "
                     "use fewer folds, or a splitter that stratifies."
                 )
-            masks.append(mask)
-        folds.append(Fold(*masks))
-    return folds
 
 
 def scorer_object(scoring):
@@ -69,16 +84,21 @@ def scorer_object(scoring):
 
 def score_folds(stack: Stack, solutions: list[Solution], folds: list[Fold], labels: np.ndarray, scoring, params: dict):
     """Score the test trials of every fold, (A, folds): column k of the stack is the model of fold k."""
-    X = stack.X[0, 0]
     columns = []
     for k, fold in enumerate(folds):
         W = np.stack([s.W[0, 0, :, k] for s in solutions], axis=1)
-        scores = X[fold.test] @ W + np.array([s.b[0, 0, k] for s in solutions])
-        if scoring == "roc_auc" and not params:
-            columns.append(auc(labels[fold.test], scores))
-        else:
-            columns.append(_score_each(scoring, fold, X, labels, scores, params))
+        b = np.array([s.b[0, 0, k] for s in solutions])
+        columns.append(score_models(stack.X[0, 0], labels, fold.test, (W, b), scoring, params))
     return np.stack(columns, axis=1)
+
+
+def score_models(X: np.ndarray, labels: np.ndarray, test: np.ndarray, models, scoring, params: dict) -> np.ndarray:
+    """Score A models W (d, A), b (A,) on the test trials, a mask (n,); returns (A,)."""
+    W, b = models
+    scores = X[test] @ W + b
+    if scoring == "roc_auc" and not params:
+        return auc(labels[test], scores)
+    return _score_each(scoring, test, X, labels, scores, params)
 
 
 def auc(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -89,16 +109,14 @@ def auc(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return (ranks - n_pos * (n_pos + 1) / 2) / (n_pos * n_neg)
 
 
-def _score_each(scoring, fold: Fold, X, labels, scores, params) -> np.ndarray:
+def _score_each(scoring, test: np.ndarray, X, labels, scores, params) -> np.ndarray:
     scorer = scorer_object(scoring)
     params = {
-        name: np.asarray(value)[fold.test] if np.shape(value)[:1] == (len(labels),) else value
+        name: np.asarray(value)[test] if np.shape(value)[:1] == (len(labels),) else value
         for name, value in params.items()
     }
     classes = np.unique(labels)
-    return np.array(
-        [scorer(_Scored(classes, column), X[fold.test], labels[fold.test], **params) for column in scores.T]
-    )
+    return np.array([scorer(_Scored(classes, column), X[test], labels[test], **params) for column in scores.T])
 
 
 class _Scored(ClassifierMixin, BaseEstimator):

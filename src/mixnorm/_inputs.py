@@ -59,8 +59,11 @@ class Trials:
         return Groups.from_channels(self.channels, self.shape[1])
 
 
-def read_fit(estimator, X, y) -> tuple[Trials, np.ndarray]:
-    """Validate training data, note on the estimator what was seen, and return the trials and y as it came."""
+def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.ndarray]:
+    """Validate training data, note on the estimator what was seen, and return the trials and y as it came.
+
+    ``subjects``: one label per trial, where an error should name the subject as well.
+    """
     if is_epochs(X) or _n_dim(X) == 3:
         trials = _read_epochs(X)
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y") if y is not None else None
@@ -74,7 +77,7 @@ def read_fit(estimator, X, y) -> tuple[Trials, np.ndarray]:
             estimator, X, y, dtype=[np.float64, np.float32], ensure_all_finite=False, multi_output=False
         )
         trials = Trials(X.astype(np.float64, copy=False), None, None, X.dtype)
-    _refuse_non_finite(trials)
+    _refuse_non_finite(trials, subjects)
     return trials, y
 
 
@@ -167,7 +170,7 @@ def _refuse_strings(X) -> None:
                 )
 
 
-def _refuse_non_finite(trials: Trials) -> None:
+def _refuse_non_finite(trials: Trials, subjects: list | None = None) -> None:
     total = trials.matrix.sum()  # one pass and no memory in the usual case
     if np.isfinite(total):
         return
@@ -176,8 +179,9 @@ def _refuse_non_finite(trials: Trials) -> None:
         return
     trial, feature = bad[0]
     kind = "NaN" if np.isnan(trials.matrix[trial, feature]) else "infinity"
+    whose = f"subject {subjects[trial]!r}, " if subjects and trial < len(subjects) else ""
     raise ValueError(
-        f"Input X contains {kind}: trial {trial}, {trials.describe(feature)}"
+        f"Input X contains {kind}: {whose}trial {trial}, {trials.describe(feature)}"
         + (f" (and {len(bad) - 1} more values that are NaN or infinity)." if len(bad) > 1 else ".")
     )
 

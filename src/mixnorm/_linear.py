@@ -8,6 +8,7 @@ from ._inputs import Trials, read_predict
 from .groups import Groups
 from .penalties import vector_norm
 from .persistence import Archivable
+from .stack import Solution, Stack
 
 
 class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
@@ -46,6 +47,16 @@ class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
     def _note_input(self, trials: Trials) -> None:
         """Keep what `read_predict` needs in order to recognise the same channels again."""
         self._epochs_shape, self._ch_names, self._recording = trials.shape, trials.ch_names, trials.recording
+
+    def _keep(self, trials: Trials, stack: Stack, solution: Solution, norm_order: float) -> None:
+        """Set the fitted attributes from the last problem of a solved stack."""
+        self._note_input(trials)
+        self.coef_ = solution.W[0, :, :, -1].astype(trials.dtype)
+        self.intercept_ = solution.b[0, :, -1].astype(trials.dtype)
+        self.n_iter_ = int(solution.n_iter[0, -1])
+        self.dual_gap_ = float(solution.gap[0, -1])
+        self.objective_ = float(solution.objective[0, -1])
+        self._set_sensors(stack.groups, self.coef_, norm_order)
 
     def _set_sensors(self, groups: Groups, W: np.ndarray, q: float) -> None:
         """Set the attributes that speak of sensors from coefficients W (T, d)."""

@@ -6,7 +6,8 @@ With p = s/Σs, margins m and a_i = −p_i ℓ'(m_i) = 2 p_i max(0, 1 − m_i), 
 
 bounds the optimum from below whenever a ≥ 0, Σ_i a_i y_i = 0 for each subject (with an intercept), and the vector
 v_t = X_t'(a_t∘y_t) − 2 similarity (w_t − w̄) satisfies ‖v_g‖_{q*} ≤ alpha β_g for every group; ℓ2 has no such
-constraint but subtracts ‖v‖²/(2 alpha). The intercepts are solved exactly first, which makes the equalities hold;
+constraint but subtracts ‖v‖²/(2 alpha). Where a fixed centre c stands in the place of w̄, 2 similarity ⟨w − c, c⟩ is
+subtracted as well (it vanishes for the mean). The intercepts are solved exactly first, which makes the equalities hold;
 then (a, w − w̄) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂.
 """
 
@@ -89,8 +90,11 @@ def _best_dual(stack: Stack, W: Array, a: Array, v: Array) -> Array:
     xp = namespace(W)
     linear, quadratic = stack.loss.dual_terms(a, stack.trial_weight)
     S1, S2 = xp.sum(linear, axis=(1, 2)), xp.sum(quadratic, axis=(1, 2))
-    if W.shape[1] > 1:
-        S2 = S2 + stack.similarity * xp.sum(stack.deviation(W) ** 2, axis=(1, 2))
+    if stack.has_similarity:
+        deviation = stack.deviation(W)
+        S2 = S2 + stack.similarity * xp.sum(deviation**2, axis=(1, 2))
+        if stack.center is not None:
+            S1 = S1 - 2 * stack.similarity * xp.sum(deviation * stack.center, axis=(1, 2))
     norms = xp.where(stack.penalised, stack.penalty.dual_norm(stack.groups.to_blocks(v)), 0.0)
     limit = xp.where(stack.penalised, stack.threshold, 1.0)
     if stack.penalty.is_norm:
@@ -99,5 +103,5 @@ def _best_dual(stack: Stack, W: Array, a: Array, v: Array) -> Array:
     else:
         S2 = S2 + xp.sum(norms**2 / (2 * limit), axis=1)
         kappa_max = xp.full_like(S1, float("inf"))
-    kappa = xp.minimum(S1 / xp.where(S2 > 0, 2 * S2, 1.0), kappa_max)
+    kappa = xp.clip(xp.minimum(S1 / xp.where(S2 > 0, 2 * S2, 1.0), kappa_max), 0)
     return kappa * S1 - kappa**2 * S2

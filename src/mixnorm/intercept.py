@@ -29,7 +29,8 @@ def solve_intercept(loss: SquaredHinge, scores: Array, y: Array, weight: Array, 
         low, high = xp.where(pull > 0, b, low), xp.where(pull < 0, b, high)
         step = b + pull / xp.where(slope > 0, slope, 1.0)
         step = xp.where((step >= low) & (step <= high), step, (low + high) / 2)
-        still = (xp.abs(pull) > 1e-16 * xp.sum(a, axis=-2)) & (step != b)
+        # below that is the rounding of the sum itself, which would be chased for dozens of iterations
+        still = (xp.abs(pull) > 2e-15 * xp.sum(a, axis=-2)) & (step != b)
         b = xp.where(still, step, b)
         if not bool(xp.any(still)):
             break

@@ -129,6 +129,14 @@ class Method:
     max_iter: int
     solver: str
 
+    @classmethod
+    def of(cls, estimator, q: float) -> "Method":
+        """Return the method that an estimator's parameters describe, at one q."""
+        if getattr(estimator, "adaptive", False) and estimator.penalty != "group":
+            raise ValueError(f"adaptive=True is for penalty='group', but got penalty={estimator.penalty!r}.")
+        names = ("groups", "group_weights", "fit_intercept", "tol", "max_iter", "solver")
+        return cls(estimator.penalty, q, *(getattr(estimator, name) for name in names))
+
     def stack(self, trials: Trials, signs: np.ndarray, weights: np.ndarray) -> Stack:
         """Return K problems on the trials of one subject, weights being (n, K)."""
         groups = trials.groups(self.groups)
@@ -143,8 +151,8 @@ class Method:
             fit_intercept=bool(self.fit_intercept),
         )
 
-    def solve(self, stack: Stack, alphas: np.ndarray) -> list[Solution]:
-        """Solve the stack at alphas (A, B, K)."""
+    def solve(self, stack: Stack, alphas: np.ndarray, similarities: np.ndarray | None = None) -> list[Solution]:
+        """Solve the stack at alphas (A, B, K), and at similarities (A, B, K) if given."""
         if not (isinstance(self.tol, float | int | np.number) and self.tol > 0):
             raise ValueError(
                 f"Invalid value for the 'tol' parameter. Allowed are values > 0, but got {self.tol!r} instead."
@@ -154,7 +162,8 @@ class Method:
                 "Invalid value for the 'max_iter' parameter. "
                 f"Allowed are whole numbers from 1, but got {self.max_iter!r} instead."
             )
-        return solve_path(stack, alphas, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
+        options = {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
+        return solve_path(stack, alphas, similarities=similarities, **options)
 
     @property
     def norm_order(self) -> float:

@@ -27,6 +27,10 @@ FORMAT = 1
 _CLASSES = {
     "GroupSVC": "mixnorm.svc:GroupSVC",
     "GroupSVCCV": "mixnorm.svc:GroupSVCCV",
+    "MultiTaskGroupSVC": "mixnorm.multitask:MultiTaskGroupSVC",
+    "MultiTaskGroupSVCCV": "mixnorm.multitask_cv:MultiTaskGroupSVCCV",
+    "PerSubjectSVC": "mixnorm.baselines:PerSubjectSVC",
+    "PooledSVC": "mixnorm.baselines:PooledSVC",
     "SensorSelector": "mixnorm.selection:SensorSelector",
     "Decoder": "mixnorm.eeg.decoder:Decoder",
 }

@@ -6,7 +6,8 @@ A stack holds B independent data sets, T coupled subjects each, and K problems o
     minimise over W, b   Σ_{t,i} p_ti ℓ(y_ti (x_ti·w_t + b_t)) + similarity Σ_t ‖w_t − w̄‖² + alpha Σ_g β_g ‖W_g‖_q
 
 for every one of the B × K problems, p = s / Σ s. A fold is a 0/1 column of s, a bootstrap an integer one, the
-adaptive norm a column of β; subjects with fewer trials are padded with trials of weight zero.
+adaptive norm a column of β; subjects with fewer trials are padded with trials of weight zero. A newcomer is drawn to
+others whose classifiers are fixed: then a given centre stands in the place of w̄.
 """
 
 from collections.abc import Sequence
@@ -39,6 +40,8 @@ class Stack:
     penalty : Penalty
     fit_intercept : bool
     loss : SquaredHinge
+    center : array of shape (B, T, d, K), or None
+        What every w_t is drawn to; None: their mean w̄.
     """
 
     X: Array
@@ -51,6 +54,7 @@ class Stack:
     penalty: Penalty
     fit_intercept: bool = True
     loss: SquaredHinge = field(default_factory=SquaredHinge)
+    center: Array | None = None
 
     @classmethod
     def single(cls, X: Array, y: Array, *, sample_weight: Array, group_weights: Array, **rest) -> "Stack":
@@ -94,9 +98,14 @@ class Stack:
         """Whether any group of any problem has β = 0."""
         return bool(namespace(self.group_weights).any(self.group_weights == 0))
 
-    def with_alpha(self, alpha: Array) -> "Stack":
-        """Return the same stack at other alphas, (B, K)."""
-        return replace(self, alpha=alpha)
+    @property
+    def has_similarity(self) -> bool:
+        """Whether there is anything to be similar to: other subjects, or a centre."""
+        return self.X.shape[1] > 1 or self.center is not None
+
+    def with_alpha(self, alpha: Array, similarity: Array | None = None) -> "Stack":
+        """Return the same stack at other alphas, and at other similarities if given, (B, K)."""
+        return replace(self, alpha=alpha, similarity=self.similarity if similarity is None else similarity)
 
     def take(self, rows: Array, columns: Array) -> "Stack":
         """Return the sub-stack of some data sets (rows) and some problems (columns)."""
@@ -113,6 +122,7 @@ class Stack:
             alpha=rectangle(self.alpha),
             group_weights=rectangle(self.group_weights),
             similarity=rectangle(self.similarity),
+            center=None if self.center is None else rectangle(self.center),
         )
 
     def start(self) -> tuple[Array, Array]:
@@ -131,13 +141,13 @@ class Stack:
         return self.loss.dual_variable(self.y[..., None] * scores, self.trial_weight)
 
     def deviation(self, W: Array) -> Array:
-        """w_t − w̄, (B, T, d, K)."""
-        return W - namespace(W).mean(W, axis=1, keepdims=True)
+        """w_t − w̄, or w_t − the centre, (B, T, d, K)."""
+        return W - (namespace(W).mean(W, axis=1, keepdims=True) if self.center is None else self.center)
 
     def descent(self, W: Array, a: Array) -> Array:
         """X_t'(a_t∘y_t) − 2 similarity (w_t − w̄): minus the gradient of the smooth part, (B, T, d, K)."""
         v = matmul_transposed(self.X, a * self.y[..., None])
-        if self.X.shape[1] > 1:
+        if self.has_similarity:
             v = v - 2 * self.similarity[:, None, None, :] * self.deviation(W)
         return v
 
@@ -145,7 +155,7 @@ class Stack:
         """Mean loss plus similarity term, (B, K)."""
         xp = namespace(W)
         loss = xp.sum(self.trial_weight * self.loss.value(self.y[..., None] * scores), axis=(1, 2))
-        if self.X.shape[1] > 1:
+        if self.has_similarity:
             loss = loss + self.similarity * xp.sum(self.deviation(W) ** 2, axis=(1, 2))
         return loss
 

@@ -7,11 +7,10 @@ from functools import partial
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.model_selection import check_cv
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.metadata_routing import MetadataRouter
 
-from ._choice import Choice, choose
-from ._folds import Fold, route, score_folds, scorer_object, split_folds
+from ._choice import Choice, check_rule, choose, count_selected
+from ._folds import Fold, cv_routing, route, score_folds, split_folds
 from ._inputs import Trials, encode_labels, read_fit
 from ._linear import LinearSensorClassifier
 from ._weights import adaptive_weights, check_both_classes, check_sample_weight, class_balance
@@ -22,20 +21,6 @@ from .stack import Solution, Stack
 class _SingleSubject(LinearSensorClassifier):
     """What fitting has in common, with and without cross-validation."""
 
-    def _method(self, q: float) -> Method:
-        if self.adaptive and self.penalty != "group":
-            raise ValueError(f"adaptive=True is for penalty='group', but got penalty={self.penalty!r}.")
-        return Method(
-            self.penalty,
-            q,
-            self.groups,
-            self.group_weights,
-            self.fit_intercept,
-            self.tol,
-            self.max_iter,
-            self.solver,
-        )
-
     def _read(self, X, y, sample_weight) -> tuple[Trials, np.ndarray, np.ndarray]:
         """Validate X, y and the weights; return the trials, y as −1 and +1, and the weights of trials."""
         trials, y = read_fit(self, X, y)
@@ -43,16 +28,6 @@ class _SingleSubject(LinearSensorClassifier):
         weights = check_sample_weight(sample_weight, len(signs))
         check_both_classes(weights, signs, self.classes_)
         return trials, signs, weights
-
-    def _keep(self, trials: Trials, stack: Stack, solution: Solution, norm_order: float) -> None:
-        """Set the fitted attributes from the last problem of a solved stack."""
-        self._note_input(trials)
-        self.coef_ = solution.W[0, :, :, -1].astype(trials.dtype)
-        self.intercept_ = solution.b[0, :, -1].astype(trials.dtype)
-        self.n_iter_ = int(solution.n_iter[0, -1])
-        self.dual_gap_ = float(solution.gap[0, -1])
-        self.objective_ = float(solution.objective[0, -1])
-        self._set_sensors(stack.groups, self.coef_, norm_order)
 
 
 class GroupSVC(_SingleSubject):
@@ -156,7 +131,7 @@ class GroupSVC(_SingleSubject):
         -------
         self
         """
-        alpha, method = check_alpha(self.alpha), self._method(self.q)
+        alpha, method = check_alpha(self.alpha), Method.of(self, self.q)
         trials, signs, weights = self._read(X, y, sample_weight)
         weights = class_balance(weights, signs, self.classes_, self.class_weight)
         check_both_classes(weights, signs, self.classes_)
@@ -164,18 +139,13 @@ class GroupSVC(_SingleSubject):
         alphas = np.full((1, 1, 1), alpha)
         solution = method.solve(stack, alphas)[0]
         if self.adaptive:
-            stack, solution = self._second_stage(method, stack, solution, alphas)
-        elif stack.penalty.is_norm and not stack.has_unpenalised:
-            _warn_zero_model(alpha, solution, stack)
+            stack = second_stage(stack, solution, method.q)
+            solution = method.solve(stack, alphas)[0]
+        else:
+            warn_zero_model(alpha, solution, stack)
         warn_unconverged([solution], self.tol)
         self._keep(trials, stack, solution, method.norm_order)
         return self
-
-    def _second_stage(self, method: Method, stack: Stack, first: Solution, alphas) -> tuple[Stack, Solution]:
-        stack = reweighted(stack, first, method.q)
-        if not np.isfinite(stack.group_weights).any():
-            _warn_no_survivor()
-        return stack, method.solve(stack, alphas)[0]
 
 
 class GroupSVCCV(_SingleSubject):
@@ -284,19 +254,19 @@ class GroupSVCCV(_SingleSubject):
         self
         """
         several, qs = self._qs()
-        self._check_rule()
+        check_rule(self.rule, self.max_sensors)
         trials, signs, weights = self._read(X, y, sample_weight)
         routed = route(self, params, sample_weight)
         labels = self.classes_[(signs > 0).astype(int)]
         folds = split_folds(self.cv, trials.matrix, labels, routed.split)
-        stacks = [self._method(q).stack(trials, signs, self._columns(weights, signs, folds)) for q in qs]
+        stacks = [Method.of(self, q).stack(trials, signs, self._columns(weights, signs, folds)) for q in qs]
         score = partial(score_folds, folds=folds, labels=labels, scoring=self.scoring, params=routed.score)
-        candidates = [self._candidates(self._method(q), stack, score) for q, stack in zip(qs, stacks)]
+        candidates = [self._candidates(Method.of(self, q), stack, score) for q, stack in zip(qs, stacks)]
         best, alpha = choose(candidates, self.rule, self.max_sensors)
         self._set_choice(candidates, several, qs, best, alpha)
         found = candidates[best]
         warn_unconverged(found.solutions, self.tol)
-        self._keep(trials, found.stack, found.solutions[alpha], self._method(qs[best]).norm_order)
+        self._keep(trials, found.stack, found.solutions[alpha], Method.of(self, qs[best]).norm_order)
         self.path_coefs_ = np.stack([s.W[0, 0, :, -1] for s in found.solutions]).astype(trials.dtype)
         self.path_intercepts_ = np.stack([s.b[0, 0, -1] for s in found.solutions]).astype(trials.dtype)
         return self
@@ -308,17 +278,6 @@ class GroupSVCCV(_SingleSubject):
             raise ValueError("q must hold at least one value.")
         # With ℓ1 and ℓ2 all q are the same method.
         return several, qs
-
-    def _check_rule(self) -> None:
-        if self.rule not in ("best", "1se"):
-            raise ValueError(
-                "Invalid value for the 'rule' parameter. "
-                f"Allowed values are 'best' and '1se', but got {self.rule!r} instead."
-            )
-        if self.max_sensors is not None and not (
-            isinstance(self.max_sensors, int | np.integer) and self.max_sensors >= 0
-        ):
-            raise ValueError(f"max_sensors must be a whole number or None, but got {self.max_sensors!r}.")
 
     def _columns(self, weights: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.ndarray:
         """Weights (n, folds + 1): the training trials of every fold, then all trials for the refit."""
@@ -333,19 +292,13 @@ class GroupSVCCV(_SingleSubject):
         if not self.adaptive:
             return found
         _, first = choose([found], "best", None)
-        stack = reweighted(stack, found.solutions[first], method.q)
-        if not np.isfinite(stack.group_weights[..., -1]).any():
-            _warn_no_survivor()
-        return self._grid(method, stack, score)
+        return self._grid(method, second_stage(stack, found.solutions[first], method.q), score)
 
     def _grid(self, method: Method, stack: Stack, score: Callable) -> Choice:
         alphas = check_alphas(self.alphas, stack)
         grid = np.repeat(alphas[:, None, None], stack.shape[-1], axis=2)
-        solutions = solve_columns(method, stack, grid, self.n_jobs)
-        scores = score(stack, solutions)
-        blocks = np.stack([stack.groups.to_blocks(s.W[..., -1:])[0, :, :, 0] for s in solutions])
-        n_selected = (blocks != 0).any(axis=2).sum(axis=1)
-        return Choice(stack, alphas, solutions, scores, n_selected)
+        solutions = solve_columns(method, stack, self.n_jobs, grid)
+        return Choice(stack, alphas, solutions, score(stack, solutions), count_selected(stack, solutions))
 
     def _set_choice(self, candidates, several: bool, qs, best: int, alpha: int) -> None:
         self.alpha_ = float(candidates[best].alphas[alpha])
@@ -355,33 +308,36 @@ class GroupSVCCV(_SingleSubject):
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return how metadata reach the splitter and the scorer."""
-        router = MetadataRouter(owner=self).add_self_request(self)
-        router.add(splitter=check_cv(self.cv), method_mapping=MethodMapping().add(caller="fit", callee="split"))
-        return router.add(
-            scorer=scorer_object(self.scoring),
-            method_mapping=MethodMapping().add(caller="fit", callee="score"),
-        )
+        return cv_routing(self)
 
 
-def reweighted(stack: Stack, first: Solution, q: float) -> Stack:
+def second_stage(stack: Stack, first: Solution, q: float) -> Stack:
     """Return the stack with the adaptive weights of a first-stage solution, problem by problem."""
     beta = adaptive_weights(first.W[0], stack.groups, q, stack.group_weights[0])
+    if not np.isfinite(beta[:, -1]).any():
+        warnings.warn(
+            "The first stage of the adaptive norm chose no sensor, so that all are left out and the model is zero; "
+            "take a smaller alpha.",
+            UserWarning,
+            stacklevel=3,
+        )
     return replace(stack, group_weights=beta[None])
 
 
-def solve_columns(method: Method, stack: Stack, grid: np.ndarray, n_jobs: int | None) -> list[Solution]:
-    """Solve the stack, its problems (columns) spread over processes if asked for."""
-    n_columns = stack.shape[-1]
+def solve_columns(method: Method, stack: Stack, n_jobs: int | None, *grids: np.ndarray) -> list[Solution]:
+    """Solve the stack at grids (A, B, K) of alphas, and similarities, its columns spread over processes if asked for."""
     if effective_n_jobs(n_jobs) == 1:
-        return method.solve(stack, grid)
+        return method.solve(stack, *grids)
     parts = Parallel(n_jobs=n_jobs)(
-        delayed(method.solve)(stack.take(np.arange(1), np.array([k])), grid[:, :, k : k + 1]) for k in range(n_columns)
+        delayed(method.solve)(stack.take(np.arange(1), np.array([k])), *(grid[:, :, k : k + 1] for grid in grids))
+        for k in range(stack.shape[-1])
     )
     return [Solution.join(pieces) for pieces in zip(*parts)]
 
 
-def _warn_zero_model(alpha: float, solution: Solution, stack: Stack) -> None:
-    if solution.W.any():
+def warn_zero_model(alpha: float, solution: Solution, stack: Stack) -> None:
+    """Warn of an alpha at or above alpha_max, naming it."""
+    if solution.W.any() or not stack.penalty.is_norm or stack.has_unpenalised:
         return
     top = largest_alpha(stack)
     if alpha >= top:
@@ -391,12 +347,3 @@ def _warn_zero_model(alpha: float, solution: Solution, stack: Stack) -> None:
             UserWarning,
             stacklevel=3,
         )
-
-
-def _warn_no_survivor() -> None:
-    warnings.warn(
-        "The first stage of the adaptive norm chose no sensor, so that all are left out and the model is zero; take a "
-        "smaller alpha.",
-        UserWarning,
-        stacklevel=4,
-    )

@@ -29,6 +29,7 @@ class _FreeCoordinates:
     features: np.ndarray
     n_subjects: int
     similarity: float
+    center: np.ndarray | None
 
     @property
     def n_coefficients(self) -> int:
@@ -36,13 +37,20 @@ class _FreeCoordinates:
         return self.n_subjects * len(self.features)
 
     def similarity_hessian(self) -> np.ndarray:
-        """2 similarity (I − 11'/T) on the coefficients, 0 on the intercepts."""
+        """Q = 2 similarity (I − 11'/T) on the coefficients (I alone for a fixed centre), 0 on the intercepts."""
         Q = np.zeros((self.E.shape[1],) * 2)
-        centre = np.eye(self.n_subjects) - 1 / self.n_subjects
+        centre = np.eye(self.n_subjects) - (1 / self.n_subjects if self.center is None else 0)
         Q[: self.n_coefficients, : self.n_coefficients] = np.kron(
             2 * self.similarity * centre, np.eye(len(self.features))
         )
         return Q
+
+    def similarity_slope(self) -> np.ndarray:
+        """C = −2 similarity × the centre on the coefficients, 0 elsewhere and where the mean is the centre."""
+        c = np.zeros(self.E.shape[1])
+        if self.center is not None:
+            c[: self.n_coefficients] = -2 * self.similarity * self.center.ravel()
+        return c
 
 
 def solve_unpenalised(stack: Stack, W: Array, b: Array) -> tuple[Array, Array]:
@@ -99,20 +107,21 @@ def _free_coordinates(stack: Stack, i: int, k: int) -> _FreeCoordinates:
         features,
         T,
         float(to_numpy(stack.similarity)[i, k]),
+        None if stack.center is None else to_numpy(stack.center)[i][:, features, k],
     )
 
 
 def _newton(free: _FreeCoordinates, loss, offset: np.ndarray, theta: np.ndarray) -> np.ndarray:
     """Minimise Σ p ℓ(offset + E θ) + the similarity term by Newton's method with halving."""
-    Q = free.similarity_hessian()
+    Q, c = free.similarity_hessian(), free.similarity_slope()
 
     def value(theta):
-        return free.weight @ loss.value(offset + free.E @ theta) + theta @ Q @ theta / 2
+        return free.weight @ loss.value(offset + free.E @ theta) + theta @ Q @ theta / 2 + c @ theta
 
     current = value(theta)
     for _ in range(_MAX_NEWTON):
         margins = offset + free.E @ theta
-        gradient = Q @ theta - free.E.T @ loss.dual_variable(margins, free.weight)
+        gradient = Q @ theta + c - free.E.T @ loss.dual_variable(margins, free.weight)
         curvature = free.weight * loss.curvature(margins)
         hessian = (free.E.T * curvature) @ free.E + Q
         step = np.linalg.lstsq(hessian, -gradient, rcond=None)[0]
@@ -122,7 +131,7 @@ def _newton(free: _FreeCoordinates, loss, offset: np.ndarray, theta: np.ndarray)
         if reached >= current:  # no further decrease in floating point
             # one last full step: the gradient is still reduced where the value no longer can be
             margins = offset + free.E @ (theta + step)
-            better = Q @ (theta + step) - free.E.T @ loss.dual_variable(margins, free.weight)
+            better = Q @ (theta + step) + c - free.E.T @ loss.dual_variable(margins, free.weight)
             return theta + step if np.abs(better).max() < np.abs(gradient).max() else theta
         theta, current = theta + length * step, reached
     return theta

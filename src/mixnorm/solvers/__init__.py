@@ -23,9 +23,12 @@ _SMALL = 2_000_000
 SOLVERS = {"newton": Newton, "fista": Fista, "forward-backward": ForwardBackward}
 
 
-def solve_path(stack: Stack, alphas: Array, *, solver: str = "auto", tol: float, max_iter: int) -> list[Solution]:
+def solve_path(
+    stack: Stack, alphas: Array, *, similarities: Array | None = None, solver: str = "auto", tol: float, max_iter: int
+) -> list[Solution]:
     """Solve a stack at every alpha of (A, B, K) arrays, in any order, and return the solutions in the order given.
 
+    With ``similarities``, (A, B, K) as well, the path has two dimensions; of equal alphas the first is solved first.
     ``solver="auto"`` takes Newton's method for NumPy arrays and the accelerated first-order method elsewhere.
     """
     if solver == "auto":
@@ -39,8 +42,9 @@ def solve_path(stack: Stack, alphas: Array, *, solver: str = "auto", tol: float,
     order = np.argsort(-to_numpy(alphas).max(axis=(1, 2)), kind="stable")
     xp = namespace(alphas)
     ordered = xp.take(alphas, like(alphas, order, dtype=xp.int64), axis=0)
+    more = {} if similarities is None else {"similarities": xp.take(similarities, order, axis=0)}
     with _few_threads(stack):
-        solutions = SOLVERS[solver]().path(stack, ordered, tol, max_iter)
+        solutions = SOLVERS[solver]().path(stack, ordered, tol, max_iter, **more)
     return [solutions[place] for place in np.argsort(order)]
 
 

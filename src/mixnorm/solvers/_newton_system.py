@@ -5,11 +5,12 @@ In the scaled variables z = R⁻¹ δw (see `newton`) the matrix is, subject by 
     S_t = R_t H_t R_t + diag(c_t + 2 similarity R_t²)
 
 and couples subjects only through M = S − U Λ U', whose columns U are the unit vectors k_g of the active groups
-(weights c_g) and, with similarity, the columns R e_j of every feature (weights 2 similarity / T). So one factorisation
-per subject and a Schur complement of size |groups| + |features| solve it.
+(weights c_g) and, where subjects are drawn to their mean, the columns R e_j of every feature (weights 2 similarity / T).
+So one factorisation per subject and a Schur complement of size |groups| + |features| solve it.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -24,7 +25,7 @@ class Curvature:
     scale : ndarray of shape (T, m)
         R; 0 masks a coordinate out.
     diagonal : ndarray of shape (T, m)
-        c.
+        c + 2 similarity R².
     direction : ndarray of shape (T, m)
         k, a unit vector within each group, or 0.
     group : ndarray of shape (T, m)
@@ -32,6 +33,7 @@ class Curvature:
     group_weight : ndarray of shape (a,)
         c_g, the weight of k k'; 0 where a group has none.
     similarity : float
+        What couples the subjects through their mean; 0 where each is drawn to a fixed centre.
     """
 
     scale: np.ndarray
@@ -87,25 +89,163 @@ def solve_trials(rows: np.ndarray, p: np.ndarray, curvature: Curvature, rhs: np.
     return _take_back(solved[:, 0], solved[:, 1:], U, weights)
 
 
-def solve_subjects(H: np.ndarray, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
-    """Solve for T coupled subjects; H (T, free + m, free + m), rhs (T, free + m)."""
+def solve_subjects(blocks: list["_Block"], curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
+    """Solve for T coupled subjects, whose own matrices S_t can be solved with; rhs (T, free + m).
+
+    (S − U Λ U')⁻¹ r = S⁻¹(r + U λ) with (Λ⁻¹ − U'S⁻¹U) λ = U'S⁻¹r, summed over subjects one at a time, so
+    that nothing of size T m² is ever held.
+    """
     T, m = curvature.scale.shape
     free = rhs.shape[1] - m
+    has_direction = np.flatnonzero(curvature.group_weight > 0)
+    common = np.full(m if curvature.similarity > 0 else 0, 2 * curvature.similarity / T)
+    schur = np.diag(1 / np.concatenate([curvature.group_weight[has_direction], common]))
+    pull = np.zeros(len(schur))
+    columns = []
+    for t, block in enumerate(blocks):
+        K = np.zeros((free + m, len(curvature.group_weight)))
+        K[free + np.arange(m), curvature.group[t]] = curvature.direction[t]
+        U = _Columns(K[:, has_direction], curvature.scale[t] if len(common) else np.zeros(0), free)
+        solved = block.solve(np.column_stack([rhs[t], U.dense()]))
+        against = U.transposed_times(solved)
+        pull += against[:, 0]
+        schur -= against[:, 1:]
+        columns.append(U)
+    price = _solve_posdef((schur + schur.T) / 2, pull[:, None])[:, 0]
+    right = [r + U.times(price) for r, U in zip(rhs, columns)]
+    return np.stack([block.solve(r[:, None])[:, 0] for block, r in zip(blocks, right)])
+
+
+def solve_together(rows: list[np.ndarray], p: list[np.ndarray], curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
+    """Solve for T coupled subjects through all their N trials inside the margin at once, O(N² m); rhs (T, free + m).
+
+    Without H and the directions k the matrix is, for each feature, diag(D_t) − (2 similarity / T) r r' over subjects,
+    whose inverse is diag(1/D_t) + l l' with l = (r/D) / √(Σ_t (1/(2 similarity) − r_t²/D_t)).
+    """
+    T, m = curvature.scale.shape
+    free = rhs.shape[1] - m
+    twice = 2 * curvature.similarity
+    rest = np.sum((curvature.diagonal - twice * curvature.scale**2) / (twice * curvature.diagonal), axis=0)
+    lean = curvature.scale / curvature.diagonal / np.sqrt(np.maximum(rest, 1e-300))
     scale = np.concatenate([np.ones((T, free)), curvature.scale], axis=1)
-    S = H * scale[:, :, None] * scale[:, None, :]
-    index = np.arange(free, free + m)
-    S[:, index, index] += curvature.diagonal + 2 * curvature.similarity * curvature.scale**2
+    roots = [(r * c[:, None] * np.sqrt(2 * w)).T for r, w, c in zip(rows, p, scale)]
+    lent = np.maximum([np.sum(root[:, :free] ** 2, axis=0) for root in roots], 1e-300)
+    diagonal = np.concatenate([lent, curvature.diagonal], axis=1)
+
+    def base(x):
+        out = x / diagonal[..., None]
+        out[:, free:] += lean[..., None] * np.einsum("tm,tmk->mk", lean, x[:, free:])
+        return out
+
+    ends = np.cumsum([len(root) for root in roots])
+    leaning = np.concatenate([root[:, free:] * along for root, along in zip(roots, lean)])
+    kernel = leaning @ leaning.T
+    kernel[np.diag_indices_from(kernel)] += 1
+    for root, below, end in zip(roots, diagonal, ends):
+        own = slice(end - len(root), end)
+        kernel[own, own] += (root / below) @ root.T
+    U = _all_columns(curvature, free)
+    right = base(np.concatenate([rhs[..., None], U], axis=2))
+    through = _solve_posdef(kernel, np.concatenate([root @ x for root, x in zip(roots, right)]))
+    back = np.stack([root.T @ part for root, part in zip(roots, np.split(through, ends[:-1]))])
+    solved = (right - base(back)).reshape(T * (free + m), -1)
+    weights = np.concatenate([curvature.group_weight, lent.ravel()])
+    return _take_back(solved[:, 0], solved[:, 1:], U.reshape(len(solved), -1), weights).reshape(T, free + m)
+
+
+def _all_columns(curvature: Curvature, free: int) -> np.ndarray:
+    """The directions of the groups, then the intercepts, as (T, free + m, a + T free)."""
+    T, m = curvature.scale.shape
     a = len(curvature.group_weight)
-    n_common = m if curvature.similarity > 0 else 0
-    U = np.zeros((T, free + m, a + n_common))
+    U = np.zeros((T, free + m, a + T * free))
     subject, feature = np.indices((T, m))
     U[subject, free + feature, curvature.group] = curvature.direction
-    if n_common:
-        U[:, index, a + np.arange(m)] = curvature.scale
-    weights = np.concatenate([curvature.group_weight, np.full(n_common, 2 * curvature.similarity / T)])
-    solved = np.stack([_solve_posdef(S[t], np.column_stack([rhs[t], U[t]])) for t in range(T)])
-    flat = solved.reshape(T * (free + m), -1)
-    return _take_back(flat[:, 0], flat[:, 1:], U.reshape(flat.shape[0], -1), weights).reshape(T, free + m)
+    for t in range(T):
+        U[t, :free, a + t * free : a + (t + 1) * free] = np.eye(free)
+    return U
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """One subject's rows of U: a few dense columns K (free + m, a), then the columns R e_j of the features, a diagonal."""
+
+    K: np.ndarray
+    scale: np.ndarray
+    free: int
+
+    def dense(self) -> np.ndarray:
+        below = np.zeros((len(self.K), len(self.scale)))
+        np.fill_diagonal(below[self.free :], self.scale)
+        return np.column_stack([self.K, below])
+
+    def times(self, price: np.ndarray) -> np.ndarray:
+        a = self.K.shape[1]
+        out = self.K @ price[:a]
+        if len(self.scale):
+            out[self.free :] += self.scale * price[a:]
+        return out
+
+    def transposed_times(self, A: np.ndarray) -> np.ndarray:
+        top = self.K.T @ A
+        return np.concatenate([top, self.scale[:, None] * A[self.free :]]) if len(self.scale) else top
+
+
+class _Block(Protocol):
+    """One subject's own matrix S_t = R H R + diag(c), ready to be solved with."""
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Return S_t⁻¹ right, (free + m, k)."""
+
+
+class DenseBlock:
+    """S_t factorised as it is: O(m³) once."""
+
+    def __init__(self, H: np.ndarray, scale: np.ndarray, diagonal: np.ndarray):
+        free = len(H) - len(scale)
+        scale = np.concatenate([np.ones(free), scale])
+        S = H * scale * scale[:, None]
+        index = np.arange(free, len(H))
+        S[index, index] += diagonal
+        self._factor = _cholesky(S)
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Return S_t⁻¹ right."""
+        return dpotrs(self._factor, right, lower=1)[0]
+
+
+class TrialBlock:
+    """S_t through its n trials inside the margin: O(n² m), for more coordinates than trials.
+
+    S = D + Y'Y with Y = √(2p) rows R. An intercept has no curvature of its own in D: it is lent some, which is
+    taken back as a rank-one term.
+    """
+
+    def __init__(self, rows: np.ndarray, p: np.ndarray, scale: np.ndarray, diagonal: np.ndarray):
+        free = len(rows) - len(scale)
+        self._root = (rows * np.concatenate([np.ones(free), scale])[:, None] * np.sqrt(2 * p)).T
+        lent = np.maximum((self._root[:, :free] ** 2).sum(axis=0), 1e-300)
+        self._diagonal = np.concatenate([lent, diagonal])
+        kernel = (self._root / self._diagonal) @ self._root.T
+        kernel[np.diag_indices_from(kernel)] += 1
+        self._factor = _cholesky(kernel) if len(kernel) else kernel
+        self._lent = lent
+        self._unit = self._lending_solve(np.eye(len(rows), free))
+
+    def _lending_solve(self, right: np.ndarray) -> np.ndarray:
+        right = right / self._diagonal[:, None]
+        if not len(self._root):
+            return right
+        through = dpotrs(self._factor, self._root @ right, lower=1)[0]
+        return right - (self._root / self._diagonal).T @ through
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Return S_t⁻¹ right."""
+        solved = self._lending_solve(right)
+        free = len(self._lent)
+        if free:
+            rest = np.diag(1 / self._lent) - self._unit[:free]
+            solved = solved + self._unit @ np.linalg.solve(rest, solved[:free])
+        return solved
 
 
 def _take_back(solved: np.ndarray, solved_U: np.ndarray, U: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -120,15 +260,17 @@ def _take_back(solved: np.ndarray, solved_U: np.ndarray, U: np.ndarray, weights:
 
 def _solve_posdef(M: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Solve with a positive definite matrix, adding as little to its diagonal as lets it be factorised."""
-    if not len(M):
-        return right
+    return dpotrs(_cholesky(M), right, lower=1)[0] if len(M) else right
+
+
+def _cholesky(M: np.ndarray) -> np.ndarray:
     ridge = 1e-14 * max(np.trace(M) / len(M), 1e-300)
     diagonal = np.diag_indices_from(M)
     while True:
         M[diagonal] += ridge
         factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=0)
         if not failed:
-            return dpotrs(factor, right, lower=1)[0]
+            return factor
         ridge *= 100
 
 

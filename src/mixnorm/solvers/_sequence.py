@@ -6,11 +6,17 @@ from .._arrays import Array
 from ..stack import Solution, Stack
 
 
-def solve_in_sequence(solve: Callable, stack: Stack, alphas: Array, tol: float, max_iter: int) -> list[Solution]:
-    """Solve the stack at alphas (A, B, K) in order, each from the solution before."""
+def cells(stack: Stack, alphas: Array, similarities: Array | None) -> list[Stack]:
+    """Return the stack at every alpha, and similarity if given, of (A, B, K) arrays."""
+    similarities = [None] * alphas.shape[0] if similarities is None else similarities
+    return [stack.with_alpha(alphas[j, ...], similarities[j]) for j in range(alphas.shape[0])]
+
+
+def solve_in_sequence(solve: Callable, stacks: list[Stack], tol: float, max_iter: int) -> list[Solution]:
+    """Solve the stacks in order, each from the solution before."""
     solutions, start = [], None
-    for j in range(alphas.shape[0]):
-        found = solve(stack.with_alpha(alphas[j, ...]), tol, max_iter, start)
+    for stack in stacks:
+        found = solve(stack, tol, max_iter, start)
         start = (found.W, found.b)
         solutions.append(found)
     return solutions

@@ -6,7 +6,7 @@ from .._arrays import Array, namespace
 from ..certificate import certify
 from ..stack import Solution, Stack
 from ._lipschitz import intercept_scale, paper_constant
-from ._sequence import solve_in_sequence
+from ._sequence import cells, solve_in_sequence
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class ForwardBackward:
 
     certify_every: int = 50
 
-    def path(self, stack: Stack, alphas: Array, tol: float, max_iter: int) -> list[Solution]:
-        """Solve the stack at a sequence of alphas (A, B, K), each from the solution before."""
-        return solve_in_sequence(self.solve, stack, alphas, tol, max_iter)
+    def path(self, stack: Stack, alphas: Array, tol: float, max_iter: int, similarities=None) -> list[Solution]:
+        """Solve the stack at a sequence of alphas and similarities (A, B, K), each from the solution before."""
+        return solve_in_sequence(self.solve, cells(stack, alphas, similarities), tol, max_iter)
 
     def solve(self, stack: Stack, tol: float, max_iter: int, start: tuple[Array, Array] | None = None) -> Solution:
         """Solve every problem of the stack to a relative gap of tol, or for max_iter iterations."""

@@ -24,7 +24,16 @@ from ..intercept import solve_intercept
 from ..losses import SquaredHinge
 from ..stack import Solution, Stack
 from ._hessian import WorkingHessian
-from ._newton_system import Curvature, solve_single, solve_subjects, solve_trials
+from ._newton_system import (
+    Curvature,
+    DenseBlock,
+    TrialBlock,
+    solve_single,
+    solve_subjects,
+    solve_together,
+    solve_trials,
+)
+from ._sequence import cells
 
 #: How often a problem is taken up again whose certificate is still open.
 _MAX_ATTEMPTS = 4
@@ -42,12 +51,15 @@ _DAMPING, _MIN_DAMPING, _MAX_DAMPING = 1e-6, 1e-10, 1e3
 class Newton:
     """Second-order solver for ℓ2, ℓ1 and ℓ1-ℓq, 1 < q ≤ 2. Requires of the loss a piecewise constant curvature."""
 
-    def path(self, stack: Stack, alphas: np.ndarray, tol: float, max_iter: int) -> list[Solution]:
-        """Solve every problem of the stack at a sequence of alphas (A, B, K), each from the solution before."""
+    def path(
+        self, stack: Stack, alphas: np.ndarray, tol: float, max_iter: int, similarities: np.ndarray | None = None
+    ) -> list[Solution]:
+        """Solve every problem at a sequence of alphas and similarities (A, B, K), each from the solution before."""
         B, _, _, _, K = stack.shape
         problems = {(i, k): _Problem(stack, i, k) for i in range(B) for k in range(K)}
         points = {key: _Point.zero(problem) for key, problem in problems.items()}
-        return [self._solve_at(stack.with_alpha(alpha), problems, points, tol, max_iter) for alpha in alphas]
+        stacks = cells(stack, alphas, similarities)
+        return [self._solve_at(cell, problems, points, tol, max_iter) for cell in stacks]
 
     def _solve_at(self, stack: Stack, problems: dict, points: dict, tol: float, max_iter: int) -> Solution:
         """Solve all problems from the points given, which are moved to the solutions, and certify them together."""
@@ -56,6 +68,7 @@ class Newton:
         for goal in tol * 0.1 ** np.arange(_MAX_ATTEMPTS):
             for i, k in todo:
                 budget = max_iter - int(n_iter[i, k])
+                problems[i, k].similarity = float(stack.similarity[i, k]) if stack.has_similarity else 0.0
                 points[i, k], steps = problems[i, k].solve(float(stack.alpha[i, k]), points[i, k], goal, budget)
                 n_iter[i, k] += steps
             found = self._certify(stack, points)
@@ -146,7 +159,8 @@ class _Problem:
         self.q = stack.penalty.q if stack.penalty.is_norm else 2.0
         if stack.penalty.is_norm and T * stack.groups.sizes.max() == 1:
             self.q = 1.0  # groups of one coefficient: every q is ℓ1
-        self.similarity = float(to_numpy(stack.similarity)[i, k]) if T > 1 else 0.0
+        self.similarity = 0.0  # set for every cell of a path
+        self.center = None if stack.center is None else to_numpy(stack.center)[i, :, :, k]
         beta = to_numpy(stack.group_weights)[i, :, k]
         if self.q == 1:
             self.atom_of = np.arange(T * d).reshape(T, d)
@@ -205,8 +219,16 @@ class _Problem:
     def _descent(self, point: _Point, a: np.ndarray) -> np.ndarray:
         descent = np.matmul(a[:, None, :], self.Z)[:, 0]
         if self.similarity:
-            descent -= 2 * self.similarity * (point.W - point.W.mean(axis=0))
+            descent -= 2 * self.similarity * self.deviation(point.W)
         return descent
+
+    def deviation(self, W: np.ndarray, features=slice(None)) -> np.ndarray:
+        """W less what it is drawn to: the centre, or the mean over subjects."""
+        return W - (W.mean(axis=0) if self.center is None else self.center[:, features])
+
+    def spread(self, direction: np.ndarray) -> np.ndarray:
+        """The change of the deviation along a direction."""
+        return direction - direction.mean(axis=0) if self.center is None else direction
 
     def _dual_norms(self, descent: np.ndarray) -> np.ndarray:
         blocks = np.append(descent.ravel(), 0.0)[self.blocks]
@@ -220,7 +242,7 @@ class _Problem:
     def _smooth(self, Zw: np.ndarray, W: np.ndarray, b: np.ndarray) -> float:
         value = np.vdot(self.p, self.loss.value(Zw + self.y * b[:, None]))
         if self.similarity:
-            value += self.similarity * np.sum((W - W.mean(axis=0)) ** 2)
+            value += self.similarity * np.sum(self.deviation(W) ** 2)
         return float(value)
 
     def _present(self, point: _Point) -> np.ndarray:
@@ -246,14 +268,17 @@ class _Problem:
         safe = np.where(self.p > 0, self.p, 1.0)
         S1, S2 = a.sum(), (a * a / (4 * safe)).sum()
         if self.similarity:
-            S2 += self.similarity * np.sum((point.W - point.W.mean(axis=0)) ** 2)
+            deviation = self.deviation(point.W)
+            S2 += self.similarity * np.sum(deviation**2)
+            if self.center is not None:
+                S1 -= 2 * self.similarity * np.vdot(deviation, self.center)
         limited = (self.beta > 0) & np.isfinite(self.beta)
         kappa = np.inf
         if not self.penalty.is_norm:
             S2 += np.sum(norms[limited] ** 2 / (2 * tau[limited]))
         elif limited.any():
             kappa = 1 / max(np.max(norms[limited] / tau[limited]), 1e-300)
-        kappa = min(kappa, S1 / (2 * S2) if S2 > 0 else 1.0)
+        kappa = max(min(kappa, S1 / (2 * S2) if S2 > 0 else 1.0), 0.0)
         dual = kappa * S1 - kappa**2 * S2
         # What unpenalised coefficients still lack of their equalities makes the dual value too high.
         free = (self.beta == 0)[self.atom_of]
@@ -281,9 +306,9 @@ class _Problem:
         margins = point.Zw + self.y * point.b[:, None]
         bend = 0.0
         if self.similarity:
-            spread = direction - direction.mean(axis=0)
+            spread = self.spread(direction)
             bend = 2 * self.similarity * np.sum(spread**2)
-            price = price + 2 * self.similarity * np.sum(spread * (point.W - point.W.mean(axis=0)))
+            price = price + 2 * self.similarity * np.sum(spread * self.deviation(point.W))
         length, low, high = 1.0, 0.0, np.inf
         for _ in range(50):
             at = margins + length * change
@@ -338,7 +363,7 @@ def _newton_step(problem: _Problem, point: _Point, active: _Active, tau, gamma, 
     w = point.W[:, active.features]
     inside = (margins < 1) & (problem.p > 0)
     if problem.similarity:
-        gradient[:, free:] += 2 * problem.similarity * (w - w.mean(axis=0))
+        gradient[:, free:] += 2 * problem.similarity * problem.deviation(w, active.features)
     curvature, slope, gamma = _penalty_curvature(problem, active, w, tau, gamma)
     residual = gradient.copy()
     residual[:, free:] += slope
@@ -349,7 +374,7 @@ def _newton_step(problem: _Problem, point: _Point, active: _Active, tau, gamma, 
     predicted = np.matmul(active.rows, bent[..., None])[:, free:, 0] + residual[:, free:]
     dw, db = step[:, free:], step[:, 0] if free else np.zeros(len(w))
     if problem.similarity:
-        predicted += 2 * problem.similarity * (dw - dw.mean(axis=0))
+        predicted += 2 * problem.similarity * problem.spread(dw)
     predicted += problem.damping * problem.bend[:, active.features] * dw
     gamma_of = gamma[active.group] * active.mask
     u = w + gamma_of * slope
@@ -360,11 +385,12 @@ def _newton_step(problem: _Problem, point: _Point, active: _Active, tau, gamma, 
 def _penalty_curvature(problem: _Problem, active: _Active, w, tau, gamma):
     """Curvature and gradient of the penalty at w, and the γ of the normal map (0: the penalty is smooth there)."""
     q, group = problem.q, active.group
+    coupling = problem.similarity if problem.center is None else 0.0
     if not problem.penalty.is_norm:
-        diagonal = tau[group]
         zero = np.zeros_like(w)
-        curvature = Curvature(np.ones_like(w), diagonal, zero, group, np.zeros(len(tau)), problem.similarity)
-        return curvature, diagonal * w, np.zeros(len(tau))
+        diagonal = tau[group] + 2 * problem.similarity
+        curvature = Curvature(np.ones_like(w), diagonal, zero, group, np.zeros(len(tau)), coupling)
+        return curvature, tau[group] * w, np.zeros(len(tau))
     size = np.abs(w)
     norm = active.sums(size * active.mask) if q == 1 else active.sums(size**q) ** (1 / q)
     smooth = (tau == 0) | (norm == 0)
@@ -375,24 +401,42 @@ def _penalty_curvature(problem: _Problem, active: _Active, w, tau, gamma):
     weight = np.where(smooth, 0.0, np.minimum((q - 1) * tau / norm, 1e8 * problem.trace[active.atoms]))
     scale = np.where(active.mask, ratio ** (1 - q / 2) if 1 < q < 2 else 1.0, 0.0)
     direction = np.where(penalised & active.mask, sign * ratio ** (q / 2), 0.0)
-    damping = problem.damping * problem.bend[:, active.features] * scale**2
-    diagonal = np.where(active.mask, weight[group] + damping, 1.0)
+    own = (problem.damping * problem.bend[:, active.features] + 2 * problem.similarity) * scale**2
+    diagonal = np.where(active.mask, weight[group] + own, 1.0)
     slope = np.where(penalised & active.mask, tau[group] * sign * ratio ** (q - 1), 0.0)
     if 1 < q < 2:
         # For small coefficients the step must be long in u, where the prox is smooth, not in w, where it is not.
         gamma = np.maximum(gamma, norm / np.where(tau > 0, tau, np.inf))
-    curvature = Curvature(scale, diagonal, direction, group, weight, problem.similarity)
+    curvature = Curvature(scale, diagonal, direction, group, weight, coupling)
     return curvature, slope, np.where(smooth, 0.0, gamma)
 
 
 def _solve(problem: _Problem, active: _Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
     """Solve the Newton system by whichever route is cheapest."""
     if len(rhs) > 1:
-        return solve_subjects(problem.hessian.at(inside, active.columns), curvature, rhs)
+        return _solve_coupled(problem, active, inside, curvature, rhs)
     if rhs.shape[1] > 1.2 * inside.sum() and problem.q > 1:
         trials = inside[0]
         return solve_trials(active.rows[0][:, trials], problem.p[0, trials], curvature, rhs[0])[None]
     return solve_single(problem.hessian.at(inside, active.columns)[0], curvature, rhs[0])[None]
+
+
+def _solve_coupled(problem: _Problem, active: _Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
+    """Solve the Newton system of several subjects by whichever route is cheapest."""
+    own = list(zip(curvature.scale, curvature.diagonal))
+    m = rhs.shape[1]
+    N, n = inside.sum(), inside.sum(axis=1).max()
+    by_features = m > 1.2 * n and problem.q > 1
+    if not by_features:
+        blocks = [DenseBlock(H, *mine) for H, mine in zip(problem.hessian.at(inside, active.columns), own)]
+        return solve_subjects(blocks, curvature, rhs)
+    rows = [rows[:, used] for rows, used in zip(active.rows, inside)]
+    weights = [p[used] for p, used in zip(problem.p, inside)]
+    # Through all trials at once N² m + N³/3; subject by subject 4 N m² and m³/3 for what couples them.
+    if curvature.similarity > 0 and N * N * (m + N / 3) < m * m * (4 * N + m / 3):
+        return solve_together(rows, weights, curvature, rhs)
+    blocks = [TrialBlock(*trials, *mine) for trials, mine in zip(zip(rows, weights), own)]
+    return solve_subjects(blocks, curvature, rhs)
 
 
 def _line_search(problem, point, active, move, threshold, tau, value, decrease):

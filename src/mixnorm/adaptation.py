@@ -1,0 +1,137 @@
+r"""One subject drawn to classifiers that do not move: a newcomer, or a weak subject that leans on the others.
+
+With the mean classifier w̄ of the others fixed, the subject minimises its own
+
+    Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q.
+
+strength = ∞ is w̄ itself with an intercept of the subject's own; strength = 0 its own fit.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+
+from ._choice import EQUAL
+from ._folds import Fold, auc
+from ._inputs import Trials
+from .intercept import solve_intercept
+from .path import Method, warn_unconverged
+from .stack import Solution, Stack
+
+#: Finite strengths that `adapt` considers, in units of the mean square of the newcomer's features.
+STRENGTHS = np.geomspace(1e2, 1e-3, 11)
+#: The folds are drawn this often: a handful of trials says little by one division.
+_REPEATS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Leaning:
+    """The problem of one subject beside fixed others.
+
+    Attributes
+    ----------
+    method : Method
+    trials : Trials
+    signs : ndarray of shape (n,)
+        −1 and +1.
+    center : ndarray of shape (d,)
+        w̄.
+    alpha : float
+    group_weights : ndarray of shape (G,)
+        β, ∞ for sensors that are out.
+    """
+
+    method: Method
+    trials: Trials
+    signs: np.ndarray
+    center: np.ndarray
+    alpha: float
+    group_weights: np.ndarray
+
+    def solve(self, weights: np.ndarray, strengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return W (A, d, K) and b (A, K) for weights of trials (n, K) and strengths (A,), which may be 0 and ∞."""
+        stack = self._stack(weights)
+        finite = np.isfinite(strengths)
+        center = stack.center[0, 0]
+        W, b = np.repeat(center[None], len(strengths), axis=0), np.empty((len(strengths), weights.shape[1]))
+        for j, solution in zip(np.flatnonzero(finite), self._finite(stack, strengths[finite])):
+            W[j], b[j] = solution.W[0, 0], solution.b[0, 0]
+        b[~finite] = self._intercept(stack)
+        return W, b
+
+    def _stack(self, weights: np.ndarray) -> Stack:
+        stack = self.method.stack(self.trials, self.signs, weights)
+        shape = (1, 1, len(self.center), weights.shape[1])
+        return replace(
+            stack,
+            center=np.broadcast_to(self.center[:, None].astype(float), shape).copy(),
+            group_weights=np.repeat(self.group_weights[None, :, None], weights.shape[1], axis=2),
+        )
+
+    def _finite(self, stack: Stack, strengths: np.ndarray) -> list[Solution]:
+        if not len(strengths):
+            return []
+        shape = (len(strengths), 1, stack.shape[-1])
+        similarities = np.broadcast_to(strengths[:, None, None], shape)
+        solutions = self.method.solve(stack, np.full(shape, self.alpha), similarities)
+        warn_unconverged(solutions, self.method.tol)
+        return solutions
+
+    def _intercept(self, stack: Stack) -> np.ndarray:
+        if not stack.fit_intercept:
+            return np.zeros(stack.shape[-1])
+        scores = np.matmul(stack.X, stack.center)
+        start = np.zeros((1, 1, stack.shape[-1]))
+        return solve_intercept(stack.loss, scores, stack.y[..., None], stack.trial_weight, start)[0, 0]
+
+
+def adapt_to(problem: Leaning, weights: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, float, float]:
+    """Choose the strength by cross-validated AUC and return w (d,), b and the strength; on equal scores the larger.
+
+    ``weights`` returns the weights (n,) of the trials in a mask. With fewer than two trials of a class nothing can be
+    cross-validated, and the strength is ∞.
+    """
+    everything = weights(np.ones(len(problem.signs), dtype=bool))
+    strengths = np.concatenate([[np.inf], _scale(problem) * STRENGTHS, [0.0]])
+    folds = _folds(problem.signs, everything)
+    if not folds:
+        strengths = strengths[:1]
+    columns = np.stack([*(weights(fold.train) for fold in folds), everything], axis=1)
+    W, b = problem.solve(columns, strengths)
+    best = _best(problem, folds, W, b) if folds else 0
+    return W[best, :, -1], float(b[best, -1]), float(strengths[best])
+
+
+def _best(problem: Leaning, folds: list[Fold], W: np.ndarray, b: np.ndarray) -> int:
+    scores = [
+        auc(problem.signs[fold.test], problem.trials.matrix[fold.test] @ W[:, :, k].T + b[:, k])
+        for k, fold in enumerate(folds)
+    ]
+    means = np.mean(scores, axis=0)
+    # Strengths fall, so that the first of equal ones is the largest.
+    return int(np.argmax(means >= means.max() - EQUAL))
+
+
+def _folds(signs: np.ndarray, weights: np.ndarray) -> list[Fold]:
+    """Three stratified folds (two where a class has two trials only), drawn several times, the same every time."""
+    used = np.flatnonzero(weights > 0)
+    n_folds = min(3, *(int((signs[used] == sign).sum()) for sign in (-1, 1)))
+    if n_folds < 2:
+        return []
+    folds = []
+    for seed in range(_REPEATS):
+        splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        for parts in splitter.split(used, signs[used]):
+            train, test = (np.isin(np.arange(len(signs)), used[part]) for part in parts)
+            folds.append(Fold(train, test))
+    return folds
+
+
+def _scale(problem: Leaning) -> float:
+    """Mean square of the features that may be used: what makes a strength mean the same in every unit."""
+    groups = problem.trials.groups(problem.method.groups)
+    usable = np.isfinite(problem.group_weights)[groups.index]
+    square = float(np.mean(problem.trials.matrix[:, usable] ** 2)) if usable.any() else 0.0
+    return square if square > 0 else 1.0

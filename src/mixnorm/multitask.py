@@ -1,0 +1,284 @@
+"""Many subjects learned together: shared sensors, similar classifiers (equations 8 and 9), and newcomers."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ._inputs import read_predict
+from ._subject_classifier import SubjectClassifier, SubjectTrials
+from ._subjects import check_asymmetric, check_subject_classes, joint_stack
+from ._weights import class_balance
+from .adaptation import Leaning, adapt_to
+from .groups import Groups
+from .path import Method, check_alpha, warn_unconverged
+from .stack import Solution, Stack
+from .svc import second_stage, warn_zero_model
+
+
+class MultiTaskClassifier(SubjectClassifier):
+    """What the joint fit has in common, with and without cross-validation."""
+
+    def adapt(self, X=None, y=None, subject="newcomer"):
+        r"""Add a classifier for a new subject, drawn to the mean of the known ones and to their sensors.
+
+        Minimises over w (on the selected sensors) and b
+
+            Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q
+
+        strength by the AUC of 3-fold cross-validation within these trials over {0, a log grid, ∞}, the larger on equal
+        scores. Nobody else's coefficients change. With no trials, or trials of one class, the newcomer gets the mean
+        classifier itself; with fewer than two trials of a class strength is ∞: w̄ and an intercept of its own.
+
+        Parameters
+        ----------
+        X : trials as for `fit`, on the same channels, or None
+        y : array of shape (n,), labels in ``classes_``
+        subject : hashable
+            A subject that is known already has its row replaced. The latest is who `predict` takes trials to
+            belong to when no subject is named.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        try:
+            w, b, self.strength_ = self._newcomer_classifier(X, y)
+        except ValueError as error:
+            raise ValueError(f"Subject {subject!r}: {error}") from error
+        self._put(subject, w, b)
+        self._newcomer = subject
+        return self
+
+    def _newcomer_classifier(self, X, y) -> tuple[np.ndarray, float, float]:
+        if X is None or len(X) == 0:
+            return self.mean_coef_, self.mean_intercept_, np.inf
+        trials = read_predict(self, X)
+        signs = _signs(y, self.classes_, len(trials.matrix))
+        if len(np.unique(signs)) < 2:
+            return self.mean_coef_, self.mean_intercept_, np.inf
+        chosen = np.isin(np.arange(len(self.groups_)), np.flatnonzero(self.group_norms_))
+        beta = np.where(chosen, self._group_weights, np.inf)
+        method = Method.of(self, self.q)
+        problem = Leaning(method, trials, signs, self.mean_coef_, self._alpha(), beta)
+
+        def weights(mask: np.ndarray) -> np.ndarray:
+            return class_balance(mask.astype(float), signs, self.classes_, self.class_weight)
+
+        return adapt_to(problem, weights)
+
+    def _put(self, subject, w: np.ndarray, b: float) -> None:
+        """Append a row for a subject, or replace the one it has, and bring what speaks of sensors up to date."""
+        rows, intercepts, labels = list(self.coef_), list(self.intercept_), list(self._labels)
+        place = labels.index(subject) if subject in labels else len(labels)
+        rows[place : place + 1], intercepts[place : place + 1], labels[place : place + 1] = [w], [b], [subject]
+        self.coef_ = np.stack(rows).astype(self.coef_.dtype)
+        self.intercept_ = np.array(intercepts, dtype=self.intercept_.dtype)
+        self._labels = labels
+        partition = Groups(self.groups_.copy(), self._group_index.copy())
+        self._set_sensors(partition, self.coef_, Method.of(self, self.q).norm_order)
+
+    def _keep_joint(self, data: SubjectTrials, joint: SubjectTrials, stack: Stack, solution: Solution) -> None:
+        """Set the fitted attributes from the joint problem, then fit those who lean on it."""
+        self._keep(joint.trials, stack, solution, Method.of(self, self.q).norm_order)
+        self._group_weights = stack.group_weights[0, :, -1]
+        self._group_index = stack.groups.index.copy()
+        self._keep_mean(joint.subjects.labels)
+        leaning = [label for label in data.subjects.labels if label not in self._labels]
+        for label in leaning:
+            self._put(label, *self._leaning_classifier(data.take([label])))
+        order = [self._labels.index(label) for label in data.subjects.labels]
+        self.coef_, self.intercept_, self._labels = self.coef_[order], self.intercept_[order], data.subjects.labels
+
+    def _leaning_classifier(self, data: SubjectTrials) -> tuple[np.ndarray, float]:
+        """Fit one subject listed in ``asymmetric``; with trials of one class only it gets the mean classifier."""
+        weights = self._balanced(data, data.weights)
+        if len(np.unique(data.signs[weights > 0])) < 2:
+            return self.mean_coef_, self.mean_intercept_
+        method = Method.of(self, self.q)
+        problem = Leaning(method, data.trials, data.signs, self.mean_coef_, self._alpha(), self._group_weights)
+        W, b = problem.solve(weights[:, None], np.array([self._similarity()]))
+        return W[0, :, 0], b[0, 0]
+
+    def _joint(self, data: SubjectTrials) -> SubjectTrials:
+        """Return the trials of the subjects who share; each must have both classes."""
+        listed = check_asymmetric(self.asymmetric, data.subjects)
+        joint = data.take([label for label in data.subjects.labels if label not in listed]) if listed else data
+        check_subject_classes(joint.weights, joint.signs, self.classes_, joint.subjects)
+        return joint
+
+    def _adapt_to_target(self, X, y) -> None:
+        if X is not None:
+            self.adapt(X, y)
+        elif y is not None:
+            raise ValueError("y_target_labeled was given without X_target_labeled.")
+
+
+class MultiTaskGroupSVC(MultiTaskClassifier):
+    r"""Several subjects learned together: sensors chosen for all of them, classifiers drawn to their mean, certified.
+
+    Minimises, over W (T, d) and b (T,),
+
+        Σ_{t,i} s_ti max(0, 1 − y_ti (x_ti·w_t + b_t))² / Σ_{t,i} s_ti + similarity Σ_t ‖w_t − w̄‖² + alpha Ω(W)
+
+    with Ω(W) = Σ_g β_g ‖W_g‖_q (``penalty="group"``), W_g being one sensor's coefficients over all subjects: the
+    paper's MGSVM-2 (equation 8) with ``similarity=0``, MGSVM-2s (equation 9) with ``similarity>0``; or ‖W‖₁ (``"l1"``),
+    or ½‖W‖² (``"l2"``). With one subject this is `GroupSVC`.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength of the penalty.
+    similarity : float
+        Strength of the pull to the mean classifier, in (loss units) × (feature units)²; 0: sensors alone are shared.
+    penalty, q, groups, group_weights, adaptive, fit_intercept, tol, max_iter, solver
+        As in `GroupSVC`.
+    asymmetric : list of subjects or None
+        These lean on the others without pulling them: the joint problem is solved without them, then each minimises
+        its own mean loss + similarity ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q with the others' mean w̄ fixed. One with trials
+        of one class only gets the mean classifier.
+    class_weight : dict, "balanced" or None
+        "balanced" within each subject.
+
+    Attributes
+    ----------
+    subjects_ : ndarray of shape (T,)
+        Labels in order of first appearance; the rows of ``coef_``. Newcomers come last.
+    coef_, intercept_ : ndarrays of shape (T, d) and (T,)
+    mean_coef_, mean_intercept_ : ndarray of shape (d,), float
+        The mean classifier: the plain mean over those who were learned jointly.
+    groups_, group_norms_, selected_groups_ : ndarrays
+        As in `GroupSVC`; norms over all subjects.
+    dual_gap_, objective_, n_iter_
+        Of the joint problem.
+    strength_ : float
+        Of the latest `adapt`.
+
+    Notes
+    -----
+    ``fit`` requests scikit-learn metadata under MOABB's names ``subjects``, ``X_target_labeled``, ``y_target_labeled``
+    (given: fit, then `adapt`) and accepts ``X_target_unlabeled``. In a Pipeline that transforms the trials, set
+    ``transform_input=["X_target_labeled"]`` so that those of the target are transformed too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixnorm import MultiTaskGroupSVC
+    >>> rng = np.random.default_rng(0)
+    >>> y, subjects = np.tile([0, 1], 60), np.repeat(["ann", "bob", "eve"], 40)
+    >>> X = rng.standard_normal((120, 4, 3))
+    >>> X[y == 1, 2] += 1  # channel 2 carries the effect, in everybody
+    >>> model = MultiTaskGroupSVC(alpha=0.3, similarity=0.1).fit(X, y, subjects=subjects)
+    >>> model.selected_groups_, model.subjects_
+    (array([2]), array(['ann', 'bob', 'eve'], dtype='<U3'))
+    >>> bool(model.adapt(X[:20], y[:20], subject="zoe").dual_gap_ < 1e-6)
+    True
+    """
+
+    def __init__(
+        self,
+        alpha=0.01,
+        *,
+        similarity=0.0,
+        penalty="group",
+        q=2.0,
+        groups=None,
+        group_weights=None,
+        adaptive=False,
+        asymmetric=None,
+        fit_intercept=True,
+        class_weight=None,
+        tol=1e-6,
+        max_iter=10_000,
+        solver="auto",
+    ):
+        self.alpha = alpha
+        self.similarity = similarity
+        self.penalty = penalty
+        self.q = q
+        self.groups = groups
+        self.group_weights = group_weights
+        self.adaptive = adaptive
+        self.asymmetric = asymmetric
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+
+    def fit(
+        self,
+        X,
+        y,
+        *,
+        subjects=None,
+        sample_weight=None,
+        X_target_labeled=None,
+        y_target_labeled=None,
+        X_target_unlabeled=None,
+    ) -> "MultiTaskGroupSVC":
+        """Fit the classifiers of all subjects.
+
+        Parameters
+        ----------
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs (EEG taken in µV)
+            The trials of all subjects, in any order.
+        y : array of shape (n,)
+            Any two labels.
+        subjects : array of n hashable labels
+            Whose every trial is; None: all trials are one subject's.
+        sample_weight : array of shape (n,)
+        X_target_labeled, y_target_labeled
+            Calibration trials of a newcomer, for `adapt`.
+        X_target_unlabeled
+            Accepted and not used.
+
+        Returns
+        -------
+        self
+        """
+        alpha, similarity, method = check_alpha(self.alpha), check_similarity(self.similarity), Method.of(self, self.q)
+        data = self._read(X, y, subjects, sample_weight)
+        joint = self._joint(data)
+        weights = self._balanced(joint, joint.weights)
+        check_subject_classes(weights, joint.signs, self.classes_, joint.subjects)
+        stack = joint_stack(method, joint.trials, joint.signs, weights[:, None], joint.subjects)
+        cell = np.full((1, 1, 1), alpha), np.full((1, 1, 1), similarity)
+        solution = method.solve(stack, *cell)[0]
+        if self.adaptive:
+            stack = second_stage(stack, solution, method.q)
+            solution = method.solve(stack, *cell)[0]
+        else:
+            warn_zero_model(alpha, solution, stack)
+        warn_unconverged([solution], self.tol)
+        self._keep_joint(data, joint, stack, solution)
+        self._adapt_to_target(X_target_labeled, y_target_labeled)
+        return self
+
+    def _alpha(self) -> float:
+        return float(self.alpha)
+
+    def _similarity(self) -> float:
+        return float(self.similarity)
+
+
+def check_similarity(similarity) -> float:
+    """Return a similarity as a float, or refuse it."""
+    if not (isinstance(similarity, float | int | np.number) and np.isfinite(similarity) and similarity >= 0):
+        raise ValueError(
+            "Invalid value for the 'similarity' parameter. Allowed are finite values from 0, but got "
+            f"{similarity!r} instead."
+        )
+    return float(similarity)
+
+
+def _signs(y, classes: np.ndarray, n_trials: int) -> np.ndarray:
+    """Return −1 and +1 for labels that must be among the two classes of a fitted model."""
+    labels = np.asarray(y)
+    if labels.shape != (n_trials,):
+        raise ValueError(f"X has {n_trials} trials, but the shape of y is {labels.shape}.")
+    unknown = np.flatnonzero(~np.isin(labels, classes))
+    if len(unknown):
+        raise ValueError(
+            f"y holds {labels[unknown[0]]!r} (trial {unknown[0]}), but the model knows {classes[0]!r} and {classes[1]!r}."
+        )
+    return np.where(labels == classes[1], 1.0, -1.0)

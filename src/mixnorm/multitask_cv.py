@@ -1,0 +1,251 @@
+"""Alpha and similarity of many subjects, chosen by cross-validation within each of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.utils.metadata_routing import MetadataRouter
+
+from ._choice import Choice, check_rule, choose, count_selected
+from ._folds import Fold, cv_routing, route
+from ._subject_classifier import SubjectTrials, score_subjects, split_subjects
+from ._subjects import joint_stack
+from .multitask import MultiTaskClassifier, check_similarity
+from .path import Method, check_alphas, warn_unconverged
+from .stack import Solution, Stack
+from .svc import second_stage, solve_columns
+
+#: Smallest and largest positive similarity of an automatic grid, in units of the mean square of the features over T.
+SIMILARITY_RANGE = (1e-2, 1e2)
+
+
+class MultiTaskGroupSVCCV(MultiTaskClassifier):
+    r"""`MultiTaskGroupSVC` with alpha and similarity chosen by cross-validation within each subject.
+
+    All cells (alpha, similarity, fold) and the refit on all trials are one stack, solved along a path that winds through
+    the grid. The score of a cell is the mean over subjects.
+
+    Parameters
+    ----------
+    alphas : int or sequence of floats
+        A number: a log grid from alpha_max (on all training data) down to 1e-3 of it.
+    similarities : int or sequence of floats
+        A number S: 0 and S − 1 values log-spaced from 1e-2 to 1e2, in units of the mean square of the features over the
+        number of subjects, which is the curvature of the loss that similarity competes with. A sequence: as given.
+    penalty, q, groups, group_weights, adaptive, asymmetric, fit_intercept, class_weight, tol, max_iter, solver
+        As in `MultiTaskGroupSVC`. Adaptive: as in `GroupSVCCV`, the first stage at the (alpha, similarity) that
+        cross-validation with plain weights chooses.
+    cv : int, splitter or iterable of splits
+        Divides the trials of each subject by itself; an iterable of splits divides all trials at once.
+    scoring : str or callable
+    rule : {"best", "1se"}
+        The best mean score (among scores within 1e-12 the sparser model, then the larger similarity); or
+        the largest alpha within one standard error of the best.
+    max_sensors : int or None
+    n_jobs : int or None
+        Folds in parallel.
+
+    Attributes
+    ----------
+    alpha_, similarity_ : float
+        What was chosen.
+    alphas_, similarities_ : ndarrays of shape (A,) and (S,)
+    scores_ : ndarray of shape (S, A, folds)
+        Means over subjects.
+    n_selected_ : ndarray of shape (S, A)
+        Number of sensors of the refits.
+    subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_, dual_gap_, objective_, n_iter_
+        Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixnorm import MultiTaskGroupSVCCV
+    >>> rng = np.random.default_rng(0)
+    >>> y, subjects = np.tile([0, 1], 60), np.repeat([1, 2, 3], 40)
+    >>> X = rng.standard_normal((120, 4, 3))
+    >>> X[y == 1, 2] += 1
+    >>> model = MultiTaskGroupSVCCV(alphas=5, similarities=3).fit(X, y, subjects=subjects)
+    >>> model.scores_.shape, model.similarity_ > 0
+    ((3, 5, 3), True)
+    """
+
+    def __init__(
+        self,
+        alphas=10,
+        *,
+        similarities=6,
+        penalty="group",
+        q=2.0,
+        groups=None,
+        group_weights=None,
+        adaptive=False,
+        asymmetric=None,
+        fit_intercept=True,
+        class_weight=None,
+        cv=3,
+        scoring="roc_auc",
+        rule="best",
+        max_sensors=None,
+        n_jobs=None,
+        tol=1e-6,
+        max_iter=10_000,
+        solver="auto",
+    ):
+        self.alphas = alphas
+        self.similarities = similarities
+        self.penalty = penalty
+        self.q = q
+        self.groups = groups
+        self.group_weights = group_weights
+        self.adaptive = adaptive
+        self.asymmetric = asymmetric
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.max_sensors = max_sensors
+        self.n_jobs = n_jobs
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+
+    def fit(
+        self,
+        X,
+        y,
+        *,
+        subjects=None,
+        sample_weight=None,
+        X_target_labeled=None,
+        y_target_labeled=None,
+        X_target_unlabeled=None,
+        **params,
+    ) -> "MultiTaskGroupSVCCV":
+        """Choose alpha and similarity by cross-validation and fit the classifiers of all subjects.
+
+        Parameters
+        ----------
+        X, y, subjects, X_target_labeled, y_target_labeled, X_target_unlabeled
+            As in `MultiTaskGroupSVC.fit`.
+        sample_weight : array of shape (n,)
+            Also given to the scorer.
+        **params : dict
+            For the splitter and the scorer, as in `GroupSVCCV.fit`.
+
+        Returns
+        -------
+        self
+        """
+        check_rule(self.rule, self.max_sensors)
+        method = Method.of(self, self.q)
+        data = self._read(X, y, subjects, sample_weight)
+        joint = self._joint(data)
+        routed = route(self, params, sample_weight)
+        labels = self.classes_[(joint.signs > 0).astype(int)]
+        folds = split_subjects(self.cv, joint, labels, _rows_of(routed.split, data, joint))
+        stack = joint_stack(method, joint.trials, joint.signs, self._columns(joint, folds), joint.subjects)
+        scorer = _Scorer(joint, labels, folds, self.scoring, _rows_of(routed.score, data, joint))
+        candidates = self._candidates(method, stack, scorer)
+        found, place = self._choose(candidates)
+        warn_unconverged(found.solutions, self.tol)
+        self._keep_joint(data, joint, found.stack, found.solutions[place])
+        self._adapt_to_target(X_target_labeled, y_target_labeled)
+        return self
+
+    def _candidates(self, method: Method, stack: Stack, score: "_Scorer") -> list[Choice]:
+        """Solve and score the grid, one candidate for each similarity; for the adaptive norm, twice."""
+        found = self._grid(method, stack, score)
+        if not self.adaptive:
+            return found
+        s, a = choose(found, "best", None)
+        return self._grid(method, second_stage(stack, found[s].solutions[a], method.q), score)
+
+    def _grid(self, method: Method, stack: Stack, score: "_Scorer") -> list[Choice]:
+        self.alphas_ = alphas = check_alphas(self.alphas, stack)
+        self.similarities_ = similarities = check_similarities(self.similarities, stack)
+        cells = _winding(alphas, len(similarities))
+        grids = (
+            np.repeat(np.array([values[place] for place in places])[:, None, None], stack.shape[-1], axis=2)
+            for values, places in zip((alphas, similarities), zip(*cells))
+        )
+        solved = dict(zip(cells, solve_columns(method, stack, self.n_jobs, *grids)))
+        found = []
+        for s in range(len(similarities)):
+            solutions = [solved[a, s] for a in range(len(alphas))]
+            found.append(Choice(stack, alphas, solutions, score(solutions), count_selected(stack, solutions)))
+        return found
+
+    def _choose(self, candidates: list[Choice]) -> tuple[Choice, int]:
+        """Set what was chosen, and return the candidate and the place of the alpha in it."""
+        # The first of equals is taken: from the largest similarity down.
+        order = np.argsort(-self.similarities_, kind="stable")
+        s, a = choose([candidates[s] for s in order], self.rule, self.max_sensors)
+        self.alpha_, self.similarity_ = float(self.alphas_[a]), float(self.similarities_[order[s]])
+        self.scores_ = np.stack([c.scores for c in candidates])
+        self.n_selected_ = np.stack([c.n_selected for c in candidates])
+        return candidates[order[s]], a
+
+    def _alpha(self) -> float:
+        return self.alpha_
+
+    def _similarity(self) -> float:
+        return self.similarity_
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return how metadata reach the splitter and the scorer."""
+        return cv_routing(self)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scorer:
+    """Scores the folds of a solved grid: column k of a solution is the model of fold k."""
+
+    data: SubjectTrials
+    labels: np.ndarray
+    folds: list[Fold]
+    scoring: str | Callable
+    params: dict
+
+    def __call__(self, solutions: list[Solution]) -> np.ndarray:
+        """Return the mean score over subjects of every solution and fold, (A, folds)."""
+        columns = []
+        for k, fold in enumerate(self.folds):
+            models = np.stack([s.W[0, :, :, k] for s in solutions]), np.stack([s.b[0, :, k] for s in solutions])
+            scores = score_subjects(self.data, self.labels, fold, models, self.scoring, self.params)
+            columns.append(scores.mean(axis=1))
+        return np.stack(columns, axis=1)
+
+
+def check_similarities(similarities, stack: Stack) -> np.ndarray:
+    """Return the similarities (S,): as given, or 0 and a log grid in units of mean(x²)/T of the stack."""
+    if isinstance(similarities, int | np.integer) and not isinstance(similarities, bool):
+        if similarities < 1:
+            raise ValueError(
+                f"Invalid value for the 'similarities' parameter. Allowed are numbers from 1, but got {similarities}."
+            )
+        used = stack.trial_weight[0, :, :, -1]
+        square = float(np.sum(used[..., None] * stack.X[0] ** 2)) / stack.shape[3]
+        unit = (square if square > 0 else 1.0) / stack.shape[1]
+        return np.concatenate([[0.0], unit * np.geomspace(*SIMILARITY_RANGE, similarities - 1)])
+    values = np.asarray(similarities, dtype=float)
+    if values.ndim != 1 or not len(values):
+        raise ValueError("similarities must be a number or a non-empty sequence of numbers.")
+    return np.array([check_similarity(value) for value in values.tolist()])
+
+
+def _winding(alphas: np.ndarray, n_similarities: int) -> list[tuple[int, int]]:
+    """Return all cells (alpha, similarity) from the largest alpha down, each next to the one before."""
+    cells = []
+    for turn, a in enumerate(np.argsort(-alphas, kind="stable").tolist()):
+        places = range(n_similarities)
+        cells += [(a, s) for s in (places if turn % 2 == 0 else reversed(places))]
+    return cells
+
+
+def _rows_of(params: dict, data: SubjectTrials, joint: SubjectTrials) -> dict:
+    """Return metadata that came one per trial for the trials of the joint problem alone."""
+    rows = np.sort(np.concatenate(data.subjects.only(joint.subjects.labels).rows))
+    n = len(data.signs)
+    return {name: np.asarray(v)[rows] if np.shape(v)[:1] == (n,) else v for name, v in params.items()}

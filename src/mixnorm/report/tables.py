@@ -10,6 +10,8 @@ from dataclasses import astuple, dataclass, fields
 from mixnorm.report.paper import PAPER
 from mixnorm.study import METHODS, Results, Row
 
+_WORDS = ("Data set", "Method")
+"""Columns of words, which stand to the left; numbers stand to the right."""
 PLANS_OF_THE_PAPER = ("simulated", "epfl", "uam", "errp")
 
 
@@ -92,21 +94,23 @@ def _subject_mean(records: Sequence[dict], repetition: int) -> float:
 def as_text(content: Sheet) -> str:
     """Aligned columns for a terminal."""
     widths = [max(map(len, column)) for column in zip(content.heads, *content.rows)]
-    lines = [_aligned(content.heads, widths), "  ".join("─" * width for width in widths)]
-    lines += [_aligned(row, widths) for row in content.rows]
+    words = [head in _WORDS for head in content.heads]
+    lines = [_aligned(content.heads, widths, words), "  ".join("─" * width for width in widths)]
+    lines += [_aligned(row, widths, words) for row in content.rows]
     return "\n".join([*lines, *content.notes])
 
 
 def as_markdown(content: Sheet) -> str:
     """A pipe table."""
-    lines = [content.heads, tuple("---" if not n else "---:" for n in range(len(content.heads))), *content.rows]
+    lines = [content.heads, tuple("---" if head in _WORDS else "---:" for head in content.heads), *content.rows]
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return "\n\n".join([body, *content.notes])
 
 
 def as_latex(content: Sheet) -> str:
     """A LaTeX tabular, to be read in with input."""
-    lines = [f"\\begin{{tabular}}{{l{'r' * (len(content.heads) - 1)}}}", "\\hline"]
+    columns = "".join("l" if head in _WORDS else "r" for head in content.heads)
+    lines = [f"\\begin{{tabular}}{{{columns}}}", "\\hline"]
     lines += [" & ".join(_escaped(head) for head in content.heads) + r" \\", "\\hline"]
     lines += [" & ".join(_escaped(cell) for cell in row) + r" \\" for row in content.rows]
     notes = [f"% {note}" for note in content.notes]
@@ -179,8 +183,8 @@ def _p_value(value: float | None) -> str:
     return "<0.0001" if value < 5e-5 else f"{value:.4f}" if value < 0.001 else f"{value:.3f}"
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = [cell.ljust(w) if n == 0 else cell.rjust(w) for n, (cell, w) in enumerate(zip(cells, widths))]
+def _aligned(cells: Sequence[str], widths: Sequence[int], words: Sequence[bool]) -> str:
+    padded = [cell.ljust(w) if left else cell.rjust(w) for cell, w, left in zip(cells, widths, words)]
     return "  ".join(padded).rstrip()
 
 

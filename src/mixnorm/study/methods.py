@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
+from mixnorm import GroupSVCCV, MultiTaskGroupSVCCV
 from mixnorm.eeg.folds import InOrder
 from mixnorm.eeg.readers.guard import require
 from mixnorm.study.peers import lda, xdawn_lda, xdawncov_ts_lr
-from mixnorm.svc import GroupSVCCV
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,6 @@ def _sensor_svm(
 
 def _multi_subject(train: Training, X: NDArray, who: NDArray, settings: Settings, *, similar: bool) -> Outcome:
     """Sensors chosen for all subjects together; the newcomer of a leave-one-subject-out split gets the mean."""
-    from mixnorm.multitask import MultiTaskGroupSVCCV
-
     similarities = settings.similarities if similar else (0.0,)
     model = MultiTaskGroupSVCCV(settings.alphas, similarities=similarities, cv=inner_folds(train, settings))
     model.fit(train.X, train.y, subjects=train.subject)

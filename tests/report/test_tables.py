@@ -101,6 +101,12 @@ def test_what_is_missing_or_failed_is_said():
     assert "–" in text.splitlines()[2]
 
 
+def test_fits_that_stopped_early_are_counted():
+    records = [record("mine", split=k, dual_gap=gap) for k, gap in enumerate((1e-9, 3e-5, 2e-6, None))]
+    assert "2 fits stopped above a relative gap of 1e-06, at most 3.0e-05." in table(results(records, "mine"))
+    assert "stopped" not in table(results(records[:1], "mine"))
+
+
 def test_characters_by_repetitions_for_as_many_as_all_have():
     records = [
         record("mine", subject="A", characters=[40.0, 80.0, 100.0]),

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from mixnorm.study import Where, run_study
+from mixnorm.study.backends import WorkerError
 from study_folders import contents
 
 distributed = pytest.importorskip("distributed")
@@ -39,7 +40,7 @@ def test_a_cluster_gives_the_same_files_and_a_killed_worker_loses_nothing(plan, 
 @pytest.mark.slow
 def test_workers_with_other_code_are_refused(plan, tmp_path, cluster, monkeypatch):
     monkeypatch.setattr("mixnorm.study.backends.code_version", lambda: {"mixnorm": "0.0.0 other"})
-    with pytest.raises(RuntimeError, match=r"worker runs other code than this study: mixnorm .* instead of 0\.0\.0"):
+    with pytest.raises(WorkerError, match=r"worker runs other code than this study: mixnorm .* instead of 0\.0\.0"):
         run_study(plan, tmp_path, Where("dask", address=cluster.scheduler_address))
 
 

@@ -1,13 +1,16 @@
 import json
 import multiprocessing
+import os
 import signal
 import time
 import warnings
 
 import numpy as np
 import pytest
+from joblib.externals.loky import reusable_executor
 
 from mixnorm.study import Where, load_results, read_results, run_study
+from mixnorm.study.backends import WorkerError
 from mixnorm.study.run import run_study as run_in_child
 from mixnorm.study.units import code_version, expand
 from study_folders import contents
@@ -75,6 +78,27 @@ def test_an_interrupt_keeps_what_was_done_and_frees_the_folder(plan, tmp_path):
     assert len(contents(tmp_path)) == 4
     run_study(plan, tmp_path)
     assert read_results(tmp_path).complete
+
+
+def test_a_lost_process_is_said_and_the_study_can_go_on(plan, tmp_path):
+    def kill_a_process(done, _total):
+        if done == 2:
+            pid = next(iter(reusable_executor._executor._processes))
+            os.kill(pid, signal.SIGKILL)
+
+    with pytest.raises(WorkerError, match=r"A process that was computing died.*the same command continues"):
+        run_study(plan.with_(splits=12), tmp_path, Where(jobs=2), progress=kill_a_process)
+    assert len(contents(tmp_path)) >= 2
+
+
+def test_a_subject_left_out_is_scored_by_what_the_others_taught(around, write_bundle, tmp_path):
+    plan = around(write_bundle(), split_by="subject", methods=("svm", "mgsvm-2s"), similarities=(0.0, 1.0))
+    run_study(plan, tmp_path / "out")
+    found = read_results(tmp_path / "out")
+    assert found.n_units == 8
+    for row in found.rows():
+        assert (row.n_subjects, row.n_splits) == (4, 1)
+        assert row.auc > 80
 
 
 def test_an_incomplete_study_gives_no_results_unless_asked(plan, tmp_path):

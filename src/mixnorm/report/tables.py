@@ -12,6 +12,8 @@ from mixnorm.study import METHODS, Results, Row
 
 _WORDS = ("Data set", "Method")
 """Columns of words, which stand to the left; numbers stand to the right."""
+TOLERANCE = 1e-6
+"""The relative duality gap that every fit is asked to reach."""
 PLANS_OF_THE_PAPER = ("simulated", "epfl", "uam", "errp")
 
 
@@ -161,6 +163,11 @@ def _notes(results: Results, rows: Sequence[Row]) -> list[str]:
     if results.failed:
         reasons = [f"{what}: {why}" for what, why in results.failed]
         notes.append(f"FAILED, and not in the means: {_some(reasons)}.")
+    gaps = [record["dual_gap"] for record in results.records if (record.get("dual_gap") or 0) > TOLERANCE]
+    if gaps:
+        notes.append(
+            f"{_plural(len(gaps), 'fit')} stopped above a relative gap of {TOLERANCE:g}, at most {max(gaps):.1e}."
+        )
     return notes
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from joblib import Parallel, delayed
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from mixnorm.eeg.readers.guard import require
 from mixnorm.study.data import Data
@@ -18,6 +19,10 @@ from mixnorm.study.work import run_unit
 BACKENDS = ("joblib", "dask")
 
 
+class WorkerError(ValueError):
+    """A process that was computing is lost, or runs other code than the study."""
+
+
 def run_joblib(work: Work, units: Iterable[Unit], jobs: int) -> Iterator[dict[str, Any]]:
     """Results in the order in which they are ready, from ``jobs`` processes (−1: one per core)."""
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
@@ -25,6 +30,11 @@ def run_joblib(work: Work, units: Iterable[Unit], jobs: int) -> Iterator[dict[st
     try:
         for result in results:  # noqa: UP028 - "yield from" would close it before the warning is muted
             yield result
+    except TerminatedWorkerError as error:
+        raise WorkerError(
+            "A process that was computing died, perhaps for want of memory (use fewer --jobs); what was done is kept, "
+            "and the same command continues from it."
+        ) from error
     finally:
         with warnings.catch_warnings():
             # a run that is stopped leaves units undone, and means to
@@ -73,7 +83,7 @@ def _on_worker(unit: Unit, data: Data, code: dict[str, str]) -> dict[str, Any]:
             for name, version in code.items()
             if mine.get(name) != version
         )
-        raise RuntimeError(f"A dask worker runs other code than this study: {odd}. Install the same versions there.")
+        raise WorkerError(f"A dask worker runs other code than this study: {odd}. Install the same versions there.")
     return run_unit(unit, data)
 
 

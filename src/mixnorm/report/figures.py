@@ -60,7 +60,7 @@ def _figures(results: Results) -> Iterator[tuple[str, Any]]:
         for method in ("gsvm-2", "gsvm-q", "gsvm-a", "mgsvm-2", "mgsvm-2s"):
             if method in plan.methods and results.of(dataset.name, method, n_train):
                 yield f"sensors-{method}{ending}", sensors(results, dataset.name, method, n_train)
-        if any(record["path"] for record in results.records if record["dataset"] == dataset.name):
+        if any(r["path"] for method in _alone(results) for r in results.of(dataset.name, method, n_train)):
             yield f"auc-sensors{ending}", auc_against_sensors(results, dataset.name, n_train)
         if len(plan.n_train) > 1:
             yield f"auc-trials{ending}", auc_against_trials(results, dataset.name)
@@ -91,7 +91,7 @@ def sensors(results: Results, dataset: str, method: str, n_train: int | None) ->
 
 def auc_against_sensors(results: Results, dataset: str, n_train: int | None) -> Any:
     """AUC on test trials against the number of sensors along the path; a large marker on the models chosen."""
-    methods = [m for m in results.plan.methods if any(r["path"] for r in results.of(dataset, m, n_train))]
+    methods = [m for m in _alone(results) if any(r["path"] for r in results.of(dataset, m, n_train))]
     shown, left = _shown(_subjects(results.of(dataset, methods[0], n_train)))
     figure, panels = _panels(len(shown), 4.5 if len(shown) == 1 else 2.6)
     for axes, who in zip(panels, shown):
@@ -99,10 +99,11 @@ def auc_against_sensors(results: Results, dataset: str, n_train: int | None) -> 
             mine = [r for r in results.of(dataset, method, n_train) if r["subject"] == who and r["path"]]
             if mine:
                 _draw_path(axes, mine, method)
-        axes.set_title(who if len(shown) > 1 else dataset, fontsize=9)
+        axes.set_title(who if len(shown) > 1 else "", fontsize=9)
         axes.set_xlim(left=0)
     _finish(figure, panels, "Sensors used", "AUC on test trials (%)")
-    figure.suptitle(f"Large marker: the model that the inner cross-validation chose{left}", fontsize=10)
+    title = f"{dataset}: along the path; large marker: chosen by the inner cross-validation{left}"
+    figure.suptitle(title, fontsize=10)
     return figure
 
 
@@ -124,7 +125,8 @@ def auc_against_trials(results: Results, dataset: str) -> Any:
 def scatter(results: Results, dataset: str, n_train: int | None) -> Any:
     """AUC of every method against that of SVM: one point per subject, or per draw of simulated data."""
     drawn = {d.name: d.drawn for d in results.plan.datasets}[dataset]
-    over = "split" if drawn and len(results.datasets[dataset]["subjects"]) == 1 else "subject"
+    # Every draw makes new subjects: those of two draws share nothing but their names.
+    over = ("subject", "split") if drawn else ("subject",)
     base = _mean_auc(results.of(dataset, "svm", n_train), over)
     others = [m for m in results.plan.methods if m != "svm" and results.of(dataset, m, n_train)]
     figure, panels = _panels(len(others), 2.6)
@@ -148,7 +150,7 @@ def scatter(results: Results, dataset: str, n_train: int | None) -> Any:
         axes.set_aspect("equal")
         axes.set_xlabel("AUC of SVM (%)", fontsize=8)
         axes.tick_params(labelsize=8)
-    one = "draw" if over == "split" else "subject"
+    one = "simulated subject" if drawn else "subject"
     trials = f", {n_train} training trials" if n_train else ""
     figure.suptitle(f"{dataset}{trials}: one point per {one}; above the line: better than SVM", fontsize=10)
     return figure
@@ -191,9 +193,16 @@ def _compared_at(results: Results) -> int | None:
     return results.plan.scatter_at if results.plan.scatter_at in sizes else max(sizes)
 
 
-def _mean_auc(records: Sequence[dict[str, Any]], over: str) -> dict[Any, float]:
-    keys = dict.fromkeys(record[over] for record in records)
-    return {key: mean_over_subjects([r for r in records if r[over] == key], "auc") for key in keys}
+def _alone(results: Results) -> list[str]:
+    """The methods that learn from one subject, and so choose sensors for it."""
+    return [method for method in results.plan.methods if not METHODS[method].cohort]
+
+
+def _mean_auc(records: Sequence[dict[str, Any]], over: tuple[str, ...]) -> dict[Any, float]:
+    parts: dict[Any, list[dict[str, Any]]] = {}
+    for record in records:
+        parts.setdefault(tuple(record[name] for name in over), []).append(record)
+    return {key: mean_over_subjects(part, "auc") for key, part in parts.items()}
 
 
 def _subjects(records: Sequence[dict[str, Any]]) -> list[str]:

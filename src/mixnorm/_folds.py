@@ -48,33 +48,50 @@ def cv_routing(estimator) -> MetadataRouter:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Training and test trials of a fold, as masks (n,)."""
+    """Training and test trials of a fold.
+
+    Attributes
+    ----------
+    train : ndarray of shape (n,)
+        How often each trial is in the training part: 0 or 1, or more where a splitter draws with replacement.
+    test : ndarray of shape (n,)
+        Which trials are in the test part, as a mask.
+    """
 
     train: np.ndarray
     test: np.ndarray
 
 
-def split_folds(cv, X: np.ndarray, labels: np.ndarray, params: dict) -> list[Fold]:
-    """Split the trials; both parts of every fold must hold both classes."""
+def split_folds(cv, X: np.ndarray, labels: np.ndarray, params: dict, scoring="roc_auc", whose: str = "") -> list[Fold]:
+    """Split the trials; every training part must hold both classes, and with "roc_auc" every test part too."""
     folds = []
-    for parts in check_cv(cv, labels, classifier=True).split(X, labels, **params):
-        masks = np.zeros((2, len(labels)), dtype=bool)
-        for mask, part in zip(masks, parts):
-            mask[part] = True
-        folds.append(Fold(*masks))
-    check_fold_classes(folds, labels)
+    trials = np.arange(len(labels))
+    for train, test in check_cv(cv, labels, classifier=True).split(X, labels, **params):
+        counts = np.bincount(trials[train], minlength=len(trials))
+        folds.append(Fold(counts, np.bincount(trials[test], minlength=len(trials)) > 0))
+    if not folds:
+        raise ValueError("cv gave no fold.")
+    check_fold_classes(folds, labels, scoring, whose=whose)
     return folds
 
 
-def check_fold_classes(folds: list[Fold], labels: np.ndarray, rows=slice(None), whose: str = "") -> None:
-    """Refuse folds of which a part (of the trials in ``rows``) holds one class only."""
+def check_fold_classes(folds: list[Fold], labels: np.ndarray, scoring, rows=slice(None), whose: str = "") -> None:
+    """Refuse folds of which a part (of the trials in ``rows``) holds one class only, where that part needs both."""
     for number, fold in enumerate(folds):
-        for name, mask in (("training", fold.train), ("test", fold.test)):
+        parts = {"training": fold.train > 0}
+        if is_auc(scoring):
+            parts["test"] = fold.test
+        for name, mask in parts.items():
             if len(np.unique(labels[rows][mask[rows]])) < 2:
                 raise ValueError(
                     f"The {name} part of fold {number} of cv holds trials {whose}of one class only; "
                     "use fewer folds, or a splitter that stratifies."
                 )
+
+
+def is_auc(scoring) -> bool:
+    """Whether the score is the area under the ROC curve, which is computed here for all models at once."""
+    return isinstance(scoring, str) and scoring == "roc_auc"
 
 
 def scorer_object(scoring):
@@ -89,6 +106,10 @@ def score_folds(stack: Stack, solutions: list[Solution], folds: list[Fold], labe
         W = np.stack([s.W[0, 0, :, k] for s in solutions], axis=1)
         b = np.array([s.b[0, 0, k] for s in solutions])
         columns.append(score_models(stack.X[0, 0], labels, fold.test, (W, b), scoring, params))
+        if not np.isfinite(columns[-1]).all():
+            raise ValueError(
+                f"scoring={scoring!r} gave a score that is not finite on the test part of fold {k} of cv."
+            )
     return np.stack(columns, axis=1)
 
 
@@ -96,7 +117,7 @@ def score_models(X: np.ndarray, labels: np.ndarray, test: np.ndarray, models, sc
     """Score A models W (d, A), b (A,) on the test trials, a mask (n,); returns (A,)."""
     W, b = models
     scores = X[test] @ W + b
-    if scoring == "roc_auc" and not params:
+    if is_auc(scoring) and not params:
         return auc(labels[test], scores)
     return _score_each(scoring, test, X, labels, scores, params)
 

@@ -4,11 +4,13 @@ Whatever comes in leaves as a float64 matrix with one column per feature, channe
 with, so that every error can name the trial and the channel.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from .groups import Groups
 
@@ -28,6 +30,8 @@ class Trials:
         float32 if the data came as float32, else float64: what the results are given in.
     recording : dict or None
         What mne.Epochs say of themselves: sampling rate, filter, window, units. Kept with a saved model.
+    columns : tuple of str, or None
+        Names of the columns of a DataFrame.
     """
 
     matrix: np.ndarray
@@ -35,6 +39,7 @@ class Trials:
     shape: tuple[int, int] | None
     dtype: np.dtype
     recording: dict | None = None
+    columns: tuple[str, ...] | None = None
 
     @property
     def channels(self) -> list:
@@ -44,7 +49,7 @@ class Trials:
     def describe(self, feature: int) -> str:
         """Say what a column is, as a user would."""
         if self.shape is None:
-            return f"feature {feature}"
+            return f"feature {feature}" if self.columns is None else f"column {self.columns[feature]!r}"
         channel, sample = divmod(feature, self.shape[1])
         return f"channel {self.channels[channel]!r}, sample {sample}"
 
@@ -59,6 +64,22 @@ class Trials:
         return Groups.from_channels(self.channels, self.shape[1])
 
 
+def all_or_nothing(fit: Callable) -> Callable:
+    """Decorate a fit so that data it refuses leave the estimator as it was, fitted or not."""
+
+    @wraps(fit)
+    def guarded(self, *args, **kwargs):
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return guarded
+
+
 def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.ndarray]:
     """Validate training data, note on the estimator what was seen, and return the trials and y as it came.
 
@@ -66,7 +87,8 @@ def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.
     """
     if is_epochs(X) or _n_dim(X) == 3:
         trials = _read_epochs(X)
-        y = check_array(y, ensure_2d=False, dtype=None, input_name="y") if y is not None else None
+        if y is not None:
+            y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"), warn=True)
         _same_length(trials.matrix, y, estimator)
         estimator.n_features_in_ = trials.matrix.shape[1]
         if hasattr(estimator, "feature_names_in_"):
@@ -76,7 +98,7 @@ def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.
         X, y = validate_data(
             estimator, X, y, dtype=[np.float64, np.float32], ensure_all_finite=False, multi_output=False
         )
-        trials = Trials(X.astype(np.float64, copy=False), None, None, X.dtype)
+        trials = _table(X, estimator)
     _refuse_non_finite(trials, subjects)
     return trials, y
 
@@ -89,7 +111,7 @@ def read_predict(estimator, X) -> Trials:
     else:
         _refuse_strings(X)
         X = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
-        trials = Trials(X.astype(np.float64, copy=False), None, None, X.dtype)
+        trials = _table(X, estimator)
     _refuse_non_finite(trials)
     return trials
 
@@ -101,6 +123,13 @@ def is_epochs(X) -> bool:
 
 def _n_dim(X) -> int | None:
     return X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
+
+
+def _table(X: np.ndarray, estimator) -> Trials:
+    names = getattr(estimator, "feature_names_in_", None)
+    columns = None if names is None else tuple(names.tolist())
+    # Always the same memory order, so that the same data give the same bits in whatever container they come.
+    return Trials(np.ascontiguousarray(X, dtype=np.float64), None, None, X.dtype, columns=columns)
 
 
 def _read_epochs(X) -> Trials:
@@ -156,15 +185,17 @@ def _refuse_strings(X) -> None:
     """Strings that look like numbers would be converted silently."""
     values = np.asarray(X) if not hasattr(X, "dtype") and not hasattr(X, "columns") else X
     if hasattr(values, "columns"):
-        for name in values.columns:
-            if any(isinstance(value, str) for value in values[name]):
+        table = np.asarray(values)
+        for name, column in zip(values.columns, table.T if table.dtype.kind in "OUS" else ()):
+            if any(isinstance(value, str | bytes) for value in column):
                 raise ValueError(f"X must be numeric, but its column {name!r} holds strings; convert them first.")
         return
     if values.dtype.kind in "US":
-        raise ValueError(f"X must be numeric, but it holds strings such as {values.ravel()[0]!r}; convert them first.")
+        shown = values.ravel()[:1].tolist()
+        raise ValueError(f"X must be numeric, but it holds strings such as {shown[0]!r}; convert them first.")
     if values.dtype.kind == "O":
         for place, value in np.ndenumerate(values):
-            if isinstance(value, str):
+            if isinstance(value, str | bytes):
                 raise ValueError(
                     f"X must be numeric, but trial {place[0]} holds the string {value!r}; convert it first."
                 )
@@ -201,7 +232,7 @@ def encode_labels(y) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
     classes = np.unique(y)
     if len(classes) == 1:
-        raise ValueError(f"y holds one class only, {classes[0]!r}; a classifier needs trials of two classes.")
+        raise ValueError(f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs trials of two classes.")
     if len(classes) > 2:
         raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
     return classes, np.where(y == classes[1], 1.0, -1.0)

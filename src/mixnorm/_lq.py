@@ -32,7 +32,7 @@ def prox_lq(blocks: Array, threshold: Array, q: float) -> Array:
     """
     xp = namespace(blocks, threshold)
     largest = xp.max(xp.abs(blocks), axis=-2)
-    shrinks = threshold > 0
+    shrinks = threshold > 1e-30 * largest  # below, the prox is the identity to far less than rounding
     # In units of the largest entry, so that no scale of input over- or underflows.
     scale = xp.where(largest > 0, largest, 1.0)[..., None, :]
     u = xp.where(largest[..., None, :] > 0, xp.abs(blocks) / scale, 1.0)  # a zero block stays zero; any u serves it

@@ -82,7 +82,8 @@ class SubjectClassifier(LinearSensorClassifier):
         -------
         ndarray of shape (n,)
         """
-        return self.classes_[(self.decision_function(X, subjects) > 0).astype(int)]
+        positive = self.decision_function(X, subjects) > 0
+        return self.classes_[positive.astype(int)]
 
     def _labels_at_predict(self, subjects, n_trials: int) -> list:
         if subjects is None:
@@ -135,17 +136,17 @@ def split_subjects(cv, data: SubjectTrials, labels: np.ndarray, params: dict) ->
 
     ``cv`` as an iterable of splits is taken as it is: it divides all trials at once.
     """
-    n, matrix = len(labels), data.trials.matrix
+    n, matrix, parts = len(labels), data.trials.matrix, []
     if not hasattr(cv, "split") and np.iterable(cv):
         folds = split_folds(list(cv), matrix, labels, params)
     else:
-        parts = []
-        for rows in data.subjects.rows:
+        for label, rows in zip(data.subjects.labels, data.subjects.rows):
             own = {name: np.asarray(v)[rows] if np.shape(v)[:1] == (n,) else v for name, v in params.items()}
-            parts.append([_widen(fold, rows, n) for fold in split_folds(cv, matrix[rows], labels[rows], own)])
-        folds = _merge(parts, data.subjects.labels)
+            folds = split_folds(cv, matrix[rows], labels[rows], own, whose=f"of subject {label!r} ")
+            parts.append([_widen(fold, rows, n) for fold in folds])
+        return _merge(parts, data.subjects.labels)
     for label, rows in zip(data.subjects.labels, data.subjects.rows):
-        check_fold_classes(folds, labels, rows, f"of subject {label!r} ")
+        check_fold_classes(folds, labels, "roc_auc", rows, f"of subject {label!r} ")
     return folds
 
 
@@ -161,9 +162,9 @@ def score_subjects(data: SubjectTrials, labels: np.ndarray, fold: Fold, models, 
 
 
 def _widen(fold: Fold, rows: np.ndarray, n: int) -> Fold:
-    masks = np.zeros((2, n), dtype=bool)
-    masks[0, rows], masks[1, rows] = fold.train, fold.test
-    return Fold(*masks)
+    train, test = np.zeros(n, dtype=int), np.zeros(n, dtype=bool)
+    train[rows], test[rows] = fold.train, fold.test
+    return Fold(train, test)
 
 
 def _merge(parts: list[list[Fold]], labels: list) -> list[Fold]:
@@ -175,5 +176,5 @@ def _merge(parts: list[list[Fold]], labels: list) -> list[Fold]:
             f"{labels[odd]!r} into {counts[odd]}; every subject needs the same number."
         )
     return [
-        Fold(np.any([f.train for f in same], axis=0), np.any([f.test for f in same], axis=0)) for same in zip(*parts)
+        Fold(np.sum([f.train for f in same], axis=0), np.any([f.test for f in same], axis=0)) for same in zip(*parts)
     ]

@@ -92,12 +92,14 @@ def check_asymmetric(asymmetric, subjects: Subjects) -> list:
 def check_subject_classes(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, subjects: Subjects) -> None:
     """Refuse, by name, a subject without trials of both classes (trials of weight zero do not count)."""
     for label, rows in zip(subjects.labels, subjects.rows):
-        missing = [name for sign, name in zip((-1, 1), classes) if not weights[rows][signs[rows] == sign].any()]
+        missing = [
+            name for sign, name in zip((-1, 1), classes.tolist()) if not weights[rows][signs[rows] == sign].any()
+        ]
         if missing:
             count = int((weights[rows] > 0).sum())
             raise ValueError(
-                f"Subject {label!r} has {count} trial{'s' * (count != 1)} and none of class {missing[0]!r}; every subject "
-                "needs trials of both classes, unless it is listed in asymmetric."
+                f"Subject {label!r} has {count} trial{'s' * (count != 1)} and none of class {missing[0]!r}; every "
+                "subject needs trials of both classes, unless it is listed in asymmetric."
             )
 
 

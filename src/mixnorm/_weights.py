@@ -32,26 +32,29 @@ def check_sample_weight(sample_weight, n_trials: int) -> np.ndarray:
 
 
 def class_balance(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, class_weight) -> np.ndarray:
-    """Multiply the weights of trials, (n,), by those of their classes.
+    """Multiply the weights of trials, (n,), by those of their classes; both must be left with some.
 
     "balanced": Σs / (2 Σ s of the class), so that both classes weigh the same; a trial of weight 2 counts as two.
     """
+    check_both_classes(weights, signs, classes)
     if class_weight is None:
         return weights
     positive = signs > 0
     if isinstance(class_weight, str) and class_weight == "balanced":
         total = np.array([weights[~positive].sum(), weights[positive].sum()])
-        factors = weights.sum() / (2 * np.where(total > 0, total, 1.0))
+        factors = weights.sum() / (2 * total)
     else:
         factors = compute_class_weight(class_weight, classes=classes, y=classes[positive.astype(int)])
         if not (np.all(np.isfinite(factors)) and np.all(factors >= 0)):
             raise ValueError(f"class_weight must be finite and not negative, but got {class_weight!r}.")
-    return weights * factors[positive.astype(int)]
+    weights = weights * factors[positive.astype(int)]
+    check_both_classes(weights, signs, classes)
+    return weights
 
 
 def check_both_classes(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray) -> None:
     """Refuse weights that leave one of the classes without a trial."""
-    for sign, label in zip((-1, 1), classes):
+    for sign, label in zip((-1, 1), classes.tolist()):
         if not weights[signs == sign].any():
             raise ValueError(f"All trials of class {label!r} have weight zero; both classes need at least one trial.")
 
@@ -68,9 +71,9 @@ def check_group_weights(given, groups: Groups, penalty: str) -> np.ndarray:
                 raise ValueError(
                     f"group_weights names {label!r}, which is not a group; the groups are {_listing(groups.labels)}."
                 )
-            weights[place[label]] = weight
+            weights[place[label]] = _number(weight)
     else:
-        weights = np.asarray(given, dtype=float)
+        weights = np.array([_number(weight) for weight in given]) if np.ndim(given) == 1 else np.asarray(given)
         if weights.shape != (groups.n_groups,):
             raise ValueError(
                 f"group_weights must hold one weight for each of the {groups.n_groups} groups, "
@@ -79,15 +82,22 @@ def check_group_weights(given, groups: Groups, penalty: str) -> np.ndarray:
     bad = np.flatnonzero(np.isnan(weights) | (weights < 0))
     if len(bad):
         raise ValueError(
-            f"group_weights must not be negative or NaN, but that of {groups.labels[bad[0]]!r} is {weights[bad[0]]}."
+            "group_weights must not be negative or NaN, "
+            f"but that of {groups.labels.tolist()[bad[0]]!r} is {weights[bad[0]]}."
         )
     if penalty != "group" and not np.all(np.isin(weights, (0, 1, np.inf))):
         odd = np.flatnonzero(~np.isin(weights, (0, 1, np.inf)))[0]
         raise ValueError(
             f"With penalty={penalty!r} group_weights may only keep (0), leave (1) or forbid (infinity) a sensor, but "
-            f"that of {groups.labels[odd]!r} is {weights[odd]}; use penalty='group' for graded weights."
+            f"that of {groups.labels.tolist()[odd]!r} is {weights[odd]}; use penalty='group' for graded weights."
         )
     return weights
+
+
+def _number(weight) -> float:
+    if not isinstance(weight, float | int | np.number) or isinstance(weight, np.complexfloating):
+        raise ValueError(f"group_weights must be numbers, but got {weight!r}.")
+    return float(weight)
 
 
 def adaptive_weights(W: np.ndarray, groups: Groups, q: float, beta: np.ndarray) -> np.ndarray:

@@ -136,7 +136,8 @@ class PerSubjectSVC(_Baseline):
     ----------
     alphas : int or sequence of floats
         As in `GroupSVCCV`; a number is a grid of each subject's own.
-    penalty, q, groups, group_weights, fit_intercept, class_weight, cv, scoring, rule, max_sensors, tol, max_iter, solver
+    penalty, q, groups, group_weights, fit_intercept, class_weight, cv, scoring, rule, max_sensors
+    tol, max_iter, solver
         As in `GroupSVCCV`.
 
     Attributes

@@ -7,16 +7,19 @@ With p = s/Σs, margins m and a_i = −p_i ℓ'(m_i) = 2 p_i max(0, 1 − m_i), 
 bounds the optimum from below whenever a ≥ 0, Σ_i a_i y_i = 0 for each subject (with an intercept), and the vector
 v_t = X_t'(a_t∘y_t) − 2 similarity (w_t − w̄) satisfies ‖v_g‖_{q*} ≤ alpha β_g for every group; ℓ2 has no such
 constraint but subtracts ‖v‖²/(2 alpha). Where a fixed centre c stands in the place of w̄, 2 similarity ⟨w − c, c⟩ is
-subtracted as well (it vanishes for the mean). The intercepts are solved exactly first, which makes the equalities hold;
+subtracted as well (it vanishes for the mean). The intercepts are solved exactly first, so that the equalities hold;
 then (a, w − w̄) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂.
 """
 
 from dataclasses import dataclass
 
-from ._arrays import Array, namespace, positive_part
+from ._arrays import Array, matmul_transposed, namespace, positive_part
 from .intercept import solve_intercept
 from .stack import Stack
 from .unpenalised import equality_residual, solve_unpenalised
+
+#: A sum this small beside the sum of its terms' sizes is rounding.
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +78,19 @@ def alpha_max(stack: Stack) -> Array:
     """Return the smallest alpha at which no penalised group is chosen, exactly, (B, K).
 
     alpha_max = max_g ‖v_g‖_{q*} / β_g over 0 < β_g < ∞, where v is minus the gradient at the solution of the
-    problem in the intercepts and the unpenalised coefficients alone.
+    problem in the intercepts and the unpenalised coefficients alone. 0 where v is nothing but rounding: no data speak
+    for either class, and any alpha will do.
     """
     xp = namespace(stack.X)
     W, _, scores = polish(stack, *stack.start())
-    v = stack.descent(W, stack.dual_variable(scores))
+    a = stack.dual_variable(scores)
+    largest = _largest_ratio(stack, stack.descent(W, a))
+    return xp.where(largest > _ROUNDING * _largest_ratio(stack, matmul_transposed(xp.abs(stack.X), a)), largest, 0.0)
+
+
+def _largest_ratio(stack: Stack, v: Array) -> Array:
+    """Max over the penalised groups of ‖v_g‖_{q*} / β_g, (B, K)."""
+    xp = namespace(v)
     norms = stack.penalty.dual_norm(stack.groups.to_blocks(v))
     ratio = norms / xp.where(stack.penalised, stack.group_weights, 1.0)
     return xp.max(xp.where(stack.penalised, ratio, 0.0), axis=1)

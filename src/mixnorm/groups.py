@@ -52,7 +52,8 @@ class Groups:
         if len(labels) > n_features:
             raise ValueError(
                 f"groups must hold one label per feature: X has {n_features} features, but groups has "
-                f"{len(labels)} labels; label {labels[n_features]!r} is for feature {n_features}, which is not there."
+                f"{len(labels)} labels; label {labels.tolist()[n_features]!r} is for feature {n_features}, "
+                "which is not there."
             )
         for feature, label in enumerate(labels):
             if label is None or (isinstance(label, float | np.floating) and not np.isfinite(label)):

@@ -3,6 +3,7 @@
 from ._arrays import Array, namespace
 from .losses import SquaredHinge
 
+_PLAIN_ITER = 6  # nearly always enough from a good start, and then no bracket is needed
 _MAX_ITER = 200
 
 
@@ -18,23 +19,33 @@ def solve_intercept(loss: SquaredHinge, scores: Array, y: Array, weight: Array, 
     b : array of shape (..., K)
         Where to start.
     """
+    b, still = _newton(loss, scores, y, weight, b, _PLAIN_ITER, (None, None))
+    if bool(namespace(b).any(still)):
+        b, _ = _newton(loss, scores, y, weight, b, _MAX_ITER, _bracket(scores, y, weight))
+    return b
+
+
+def _newton(loss, scores, y, weight, b, max_iter: int, bracket) -> tuple[Array, Array]:
+    """Newton steps, inside a bracket if there is one; return b and where it still moves."""
     xp = namespace(scores)
-    low, high = _bracket(scores, y, weight)
-    b = xp.clip(b, low, high)
-    for _ in range(_MAX_ITER):
+    low, high = bracket
+    if low is not None:
+        b = xp.minimum(xp.maximum(b, low), high)
+    for _ in range(max_iter):
         margins = y * (scores + b[..., None, :])
         a = loss.dual_variable(margins, weight)
         pull = xp.sum(a * y, axis=-2)  # minus the derivative in b: positive where b is too small
         slope = xp.sum(weight * loss.curvature(margins), axis=-2)
-        low, high = xp.where(pull > 0, b, low), xp.where(pull < 0, b, high)
         step = b + pull / xp.where(slope > 0, slope, 1.0)
-        step = xp.where((step >= low) & (step <= high), step, (low + high) / 2)
+        if low is not None:
+            low, high = xp.where(pull > 0, b, low), xp.where(pull < 0, b, high)
+            step = xp.where((step >= low) & (step <= high), step, (low + high) / 2)
         # below that is the rounding of the sum itself, which would be chased for dozens of iterations
         still = (xp.abs(pull) > 2e-15 * xp.sum(a, axis=-2)) & (step != b)
         b = xp.where(still, step, b)
         if not bool(xp.any(still)):
             break
-    return b
+    return b, still
 
 
 def _bracket(scores: Array, y: Array, weight: Array) -> tuple[Array, Array]:

@@ -121,8 +121,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         Σ_{t,i} s_ti max(0, 1 − y_ti (x_ti·w_t + b_t))² / Σ_{t,i} s_ti + similarity Σ_t ‖w_t − w̄‖² + alpha Ω(W)
 
     with Ω(W) = Σ_g β_g ‖W_g‖_q (``penalty="group"``), W_g being one sensor's coefficients over all subjects: the
-    paper's MGSVM-2 (equation 8) with ``similarity=0``, MGSVM-2s (equation 9) with ``similarity>0``; or ‖W‖₁ (``"l1"``),
-    or ½‖W‖² (``"l2"``). With one subject this is `GroupSVC`.
+    paper's MGSVM-2 (equation 8) with ``similarity=0``, MGSVM-2s (equation 9) with ``similarity>0``; or ‖W‖₁
+    (``"l1"``), or ½‖W‖² (``"l2"``). With one subject this is `GroupSVC`.
 
     Parameters
     ----------
@@ -278,7 +278,9 @@ def _signs(y, classes: np.ndarray, n_trials: int) -> np.ndarray:
         raise ValueError(f"X has {n_trials} trials, but the shape of y is {labels.shape}.")
     unknown = np.flatnonzero(~np.isin(labels, classes))
     if len(unknown):
+        first, second = classes.tolist()
         raise ValueError(
-            f"y holds {labels[unknown[0]]!r} (trial {unknown[0]}), but the model knows {classes[0]!r} and {classes[1]!r}."
+            f"y holds {labels.tolist()[unknown[0]]!r} (trial {unknown[0]}), "
+            f"but the model knows {first!r} and {second!r}."
         )
     return np.where(labels == classes[1], 1.0, -1.0)

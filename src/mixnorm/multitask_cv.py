@@ -22,16 +22,16 @@ SIMILARITY_RANGE = (1e-2, 1e2)
 class MultiTaskGroupSVCCV(MultiTaskClassifier):
     r"""`MultiTaskGroupSVC` with alpha and similarity chosen by cross-validation within each subject.
 
-    All cells (alpha, similarity, fold) and the refit on all trials are one stack, solved along a path that winds through
-    the grid. The score of a cell is the mean over subjects.
+    All cells (alpha, similarity, fold) and the refit on all trials are one stack, solved along a path that winds
+    through the grid. The score of a cell is the mean over subjects.
 
     Parameters
     ----------
     alphas : int or sequence of floats
         A number: a log grid from alpha_max (on all training data) down to 1e-3 of it.
     similarities : int or sequence of floats
-        A number S: 0 and S − 1 values log-spaced from 1e-2 to 1e2, in units of the mean square of the features over the
-        number of subjects, which is the curvature of the loss that similarity competes with. A sequence: as given.
+        A number S: 0 and S − 1 values log-spaced from 1e-2 to 1e2, in units of the mean square of the features over
+        the number of subjects, the curvature of the loss that similarity competes with. A sequence: as given.
     penalty, q, groups, group_weights, adaptive, asymmetric, fit_intercept, class_weight, tol, max_iter, solver
         As in `MultiTaskGroupSVC`. Adaptive: as in `GroupSVCCV`, the first stage at the (alpha, similarity) that
         cross-validation with plain weights chooses.
@@ -54,7 +54,8 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         Means over subjects.
     n_selected_ : ndarray of shape (S, A)
         Number of sensors of the refits.
-    subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_, dual_gap_, objective_, n_iter_
+    subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_
+    dual_gap_, objective_, n_iter_
         Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
 
     Examples

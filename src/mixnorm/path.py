@@ -1,7 +1,7 @@
 """The regularisation path: every method of the paper at a sequence of alphas, warm-started."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ._inputs import Trials, encode_labels, read_fit
 from ._weights import check_both_classes, check_group_weights, check_sample_weight
 from .certificate import alpha_max
+from .groups import Groups
 from .penalties import L1, L2, GroupNorm, Penalty
 from .solvers import solve_path
 from .stack import Solution, Stack
@@ -91,9 +92,9 @@ def group_svc_path(
     >>> y = np.repeat([0, 1], 50)
     >>> X = rng.standard_normal((100, 4, 3))
     >>> X[y == 1, 2] += 1  # only channel 2 carries the effect
-    >>> path = group_svc_path(X, y, alphas=5)
-    >>> (path.coefs.reshape(5, 4, 3) != 0).any(axis=2).sum(axis=1)
-    array([0, 1, 2, 4, 4])
+    >>> path = group_svc_path(X, y)
+    >>> np.flatnonzero(path.coefs[1].reshape(4, 3).any(axis=1))  # the first to enter
+    array([2])
     >>> bool(path.dual_gaps.max() < 1e-6)
     True
     """
@@ -141,6 +142,9 @@ class Method:
         """Return K problems on the trials of one subject, weights being (n, K)."""
         groups = trials.groups(self.groups)
         beta = check_group_weights(self.group_weights, groups, self.penalty)
+        if self.fit_intercept:
+            # Beside an intercept a constant sensor says nothing; rounding must not give it a coefficient.
+            beta[(beta > 0) & ~varying(trials.matrix, groups)] = np.inf
         return Stack.single(
             trials.matrix,
             signs,
@@ -169,6 +173,12 @@ class Method:
     def norm_order(self) -> float:
         """The q of ``group_norms_``: that of the penalty, 2 with ℓ1 and ℓ2."""
         return float(self.q) if self.penalty == "group" else 2.0
+
+
+def varying(X: np.ndarray, groups: Groups) -> np.ndarray:
+    """Groups whose features are not all constant, (G,)."""
+    varies = np.ptp(X, axis=0) > 0
+    return np.bincount(groups.index, weights=varies, minlength=groups.n_groups) > 0
 
 
 def make_penalty(penalty: str, q: float) -> Penalty:
@@ -221,13 +231,13 @@ def largest_alpha(stack: Stack) -> float:
     return top if top > 0 else 1.0
 
 
-def warn_unconverged(solutions: list[Solution], tol: float) -> None:
-    """Warn, once, if any of the solutions missed its tolerance."""
+def warn_unconverged(solutions: Iterable[Solution], tol: float, stacklevel: int = 3) -> None:
+    """Warn, once, if any of the solutions missed its tolerance; ``stacklevel`` leads to the user's own line."""
     worst = max(float(s.gap.max()) for s in solutions)
     if worst > tol:
         warnings.warn(
             f"The solver stopped at a relative duality gap of {worst:.2e}, above tol={tol:.2e}: increase max_iter or "
             "tol, or scale the features.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )

@@ -12,9 +12,12 @@ import contextlib
 import hashlib
 import io
 import json
+import lzma
 import os
-import tempfile
+import secrets
+import struct
 import zipfile
+import zlib
 from importlib import import_module
 from pathlib import Path
 
@@ -36,6 +39,23 @@ _CLASSES = {
 }
 #: No single array of a model is larger than this when unpacked (a small file could claim a huge one).
 _MAX_BYTES = 4 << 30
+
+
+#: What zipfile, json and NumPy raise on bytes that are not what `save` wrote; an altered flag can also ask for a
+#: password (RuntimeError), another compression or a later version of zip (NotImplementedError, which is one).
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    AttributeError,
+    EOFError,
+    KeyError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 class ModelFileError(ValueError):
@@ -92,7 +112,11 @@ def load(path):
     if header.get("class") not in _CLASSES:
         raise ModelFileError(f"{path}: the file holds an unknown kind of model, {header.get('class')!r}.")
     module, name = _CLASSES[header["class"]].split(":")
-    return getattr(import_module(module), name)._from_archive(header["model"], arrays)
+    cls = getattr(import_module(module), name)
+    try:
+        return cls._from_archive(header["model"], arrays)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{path}: the header does not describe a {name} ({error}).") from error
 
 
 class Archivable:
@@ -167,16 +191,17 @@ def _plain_array(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _write(path: Path, header: bytes, members: dict[str, bytes]) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    # Not tempfile, whose files only their owner may read: a model gets the permissions that any new file gets.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        with open(temporary, "xb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("header.json", header)
             archive.writestr("header.sha256", hashlib.sha256(header).hexdigest())
             for key, data in members.items():
                 archive.writestr(f"{key}.npy", data)
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -189,6 +214,8 @@ def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
             if hashlib.sha256(text).hexdigest().encode() != archive.read("header.sha256"):
                 raise ModelFileError(f"{path}: the header was altered after the model was saved.")
             header = json.loads(text)
+            if not isinstance(header, dict):
+                raise ModelFileError(f"{path}: the header is no JSON object.")
             if header.get("format") != FORMAT:
                 raise ModelFileError(
                     f"{path}: file format {header.get('format')!r} is not known here (this is {FORMAT})."
@@ -196,7 +223,7 @@ def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
             return header, {key: _read_array(archive, path, key, sha) for key, sha in header["arrays"].items()}
     except ModelFileError:
         raise
-    except (zipfile.BadZipFile, KeyError, EOFError, OSError, ValueError, zipfile.zlib.error) as error:
+    except _UNREADABLE as error:
         raise ModelFileError(f"{path}: not a model file, or truncated or altered ({error}).") from error
 
 

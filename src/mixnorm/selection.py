@@ -5,10 +5,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from ._inputs import Trials, encode_labels, is_epochs, read_fit, read_predict
-from ._weights import check_both_classes, check_sample_weight, class_balance
+from ._inputs import Trials, all_or_nothing, encode_labels, is_epochs, read_fit, read_predict
+from ._weights import check_sample_weight, class_balance
 from .certificate import certify
-from .path import Method, largest_alpha
+from .path import Method, largest_alpha, varying, warn_unconverged
 from .penalties import vector_norm
 from .persistence import Archivable
 from .stack import Solution, Stack
@@ -85,6 +85,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         self.max_iter = max_iter
         self.solver = solver
 
+    @all_or_nothing
     def fit(self, X, y, sample_weight=None) -> "SensorSelector":
         """Choose the sensors.
 
@@ -101,7 +102,6 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         trials, y = read_fit(self, X, y)
         classes, signs = encode_labels(y)
         weights = check_sample_weight(sample_weight, len(signs))
-        check_both_classes(weights, signs, classes)
         weights = class_balance(weights, signs, classes, self.class_weight)
         method = Method(
             "group",
@@ -116,6 +116,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         stack = method.stack(trials, signs, weights[:, None])
         n_sensors = self._check_n_sensors(stack)
         self.alpha_, solution = _follow(method, stack, n_sensors)
+        warn_unconverged([solution], self.tol, stacklevel=4)
         self.n_iter_ = int(solution.n_iter[0, 0])
         self.groups_ = stack.groups.labels.copy()
         self.group_norms_ = _norms(stack, solution, float(self.q)).astype(trials.dtype)
@@ -236,10 +237,9 @@ def _resolve(stack: Stack, solution: Solution, norms: np.ndarray, n_sensors: int
 
 
 def _live(stack: Stack) -> np.ndarray:
-    """Groups that are allowed and not constant, (G,)."""
-    varies = np.ptp(stack.X[0, 0], axis=0) > 0
-    live = np.bincount(stack.groups.index, weights=varies, minlength=stack.groups.n_groups) > 0
-    return live & np.isfinite(stack.group_weights[0, :, 0])
+    """Groups that are allowed and not constant (over the trials that have any weight), (G,)."""
+    used = stack.sample_weight[0, 0, :, 0] > 0
+    return varying(stack.X[0, 0][used], stack.groups) & np.isfinite(stack.group_weights[0, :, 0])
 
 
 def _count(stack: Stack, solution: Solution) -> int:

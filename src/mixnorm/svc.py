@@ -11,11 +11,14 @@ from sklearn.utils.metadata_routing import MetadataRouter
 
 from ._choice import Choice, check_rule, choose, count_selected
 from ._folds import Fold, cv_routing, route, score_folds, split_folds
-from ._inputs import Trials, encode_labels, read_fit
+from ._inputs import Trials, all_or_nothing, encode_labels, read_fit
 from ._linear import LinearSensorClassifier
-from ._weights import adaptive_weights, check_both_classes, check_sample_weight, class_balance
+from ._weights import adaptive_weights, check_sample_weight, class_balance
 from .path import Method, check_alpha, check_alphas, largest_alpha, warn_unconverged
 from .stack import Solution, Stack
+
+#: From a warning up through the function that warns, `fit` and its guard.
+_TO_THE_USER = 4
 
 
 class _SingleSubject(LinearSensorClassifier):
@@ -26,7 +29,6 @@ class _SingleSubject(LinearSensorClassifier):
         trials, y = read_fit(self, X, y)
         self.classes_, signs = encode_labels(y)
         weights = check_sample_weight(sample_weight, len(signs))
-        check_both_classes(weights, signs, self.classes_)
         return trials, signs, weights
 
 
@@ -83,7 +85,7 @@ class GroupSVC(_SingleSubject):
     >>> y = np.repeat(["nontarget", "target"], 50)
     >>> X = rng.standard_normal((100, 4, 3))
     >>> X[y == "target", 2] += 1  # only channel 2 carries the effect
-    >>> model = GroupSVC(alpha=0.3).fit(X, y)
+    >>> model = GroupSVC(alpha=0.6).fit(X, y)
     >>> model.selected_groups_
     array([2])
     >>> model.dual_gap_ < 1e-6
@@ -117,6 +119,7 @@ class GroupSVC(_SingleSubject):
         self.max_iter = max_iter
         self.solver = solver
 
+    @all_or_nothing
     def fit(self, X, y, sample_weight=None) -> "GroupSVC":
         """Fit the classifier.
 
@@ -134,16 +137,17 @@ class GroupSVC(_SingleSubject):
         alpha, method = check_alpha(self.alpha), Method.of(self, self.q)
         trials, signs, weights = self._read(X, y, sample_weight)
         weights = class_balance(weights, signs, self.classes_, self.class_weight)
-        check_both_classes(weights, signs, self.classes_)
         stack = method.stack(trials, signs, weights[:, None])
         alphas = np.full((1, 1, 1), alpha)
         solution = method.solve(stack, alphas)[0]
+        solved = [solution]
         if self.adaptive:
             stack = second_stage(stack, solution, method.q)
             solution = method.solve(stack, alphas)[0]
+            solved.append(solution)
         else:
             warn_zero_model(alpha, solution, stack)
-        warn_unconverged([solution], self.tol)
+        warn_unconverged(solved, self.tol, stacklevel=_TO_THE_USER)
         self._keep(trials, stack, solution, method.norm_order)
         return self
 
@@ -236,6 +240,7 @@ class GroupSVCCV(_SingleSubject):
         self.max_iter = max_iter
         self.solver = solver
 
+    @all_or_nothing
     def fit(self, X, y, sample_weight=None, **params) -> "GroupSVCCV":
         """Choose the parameters by cross-validation and fit on all trials.
 
@@ -258,14 +263,16 @@ class GroupSVCCV(_SingleSubject):
         trials, signs, weights = self._read(X, y, sample_weight)
         routed = route(self, params, sample_weight)
         labels = self.classes_[(signs > 0).astype(int)]
-        folds = split_folds(self.cv, trials.matrix, labels, routed.split)
+        folds = split_folds(self.cv, trials.matrix, labels, routed.split, self.scoring)
         stacks = [Method.of(self, q).stack(trials, signs, self._columns(weights, signs, folds)) for q in qs]
         score = partial(score_folds, folds=folds, labels=labels, scoring=self.scoring, params=routed.score)
-        candidates = [self._candidates(Method.of(self, q), stack, score) for q, stack in zip(qs, stacks)]
+        stages = [self._stages(Method.of(self, q), stack, score) for q, stack in zip(qs, stacks)]
+        candidates = [stage[-1] for stage in stages]
         best, alpha = choose(candidates, self.rule, self.max_sensors)
         self._set_choice(candidates, several, qs, best, alpha)
         found = candidates[best]
-        warn_unconverged(found.solutions, self.tol)
+        solved = [solution for stage in stages for choice in stage for solution in choice.solutions]
+        warn_unconverged(solved, self.tol, stacklevel=_TO_THE_USER)
         self._keep(trials, found.stack, found.solutions[alpha], Method.of(self, qs[best]).norm_order)
         self.path_coefs_ = np.stack([s.W[0, 0, :, -1] for s in found.solutions]).astype(trials.dtype)
         self.path_intercepts_ = np.stack([s.b[0, 0, -1] for s in found.solutions]).astype(trials.dtype)
@@ -282,17 +289,15 @@ class GroupSVCCV(_SingleSubject):
     def _columns(self, weights: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.ndarray:
         """Weights (n, folds + 1): the training trials of every fold, then all trials for the refit."""
         columns = [weights * fold.train for fold in folds] + [weights]
-        for column in columns:
-            check_both_classes(column, signs, self.classes_)
         return np.stack([class_balance(c, signs, self.classes_, self.class_weight) for c in columns], axis=1)
 
-    def _candidates(self, method: Method, stack: Stack, score: Callable) -> Choice:
+    def _stages(self, method: Method, stack: Stack, score: Callable) -> list[Choice]:
         """Solve and score the grid of one q; for the adaptive norm, twice."""
         found = self._grid(method, stack, score)
         if not self.adaptive:
-            return found
+            return [found]
         _, first = choose([found], "best", None)
-        return self._grid(method, second_stage(stack, found.solutions[first], method.q), score)
+        return [found, self._grid(method, second_stage(stack, found.solutions[first], method.q), score)]
 
     def _grid(self, method: Method, stack: Stack, score: Callable) -> Choice:
         alphas = check_alphas(self.alphas, stack)
@@ -325,7 +330,7 @@ def second_stage(stack: Stack, first: Solution, q: float) -> Stack:
 
 
 def solve_columns(method: Method, stack: Stack, n_jobs: int | None, *grids: np.ndarray) -> list[Solution]:
-    """Solve the stack at grids (A, B, K) of alphas, and similarities, its columns spread over processes if asked for."""
+    """Solve the stack at grids (A, B, K) of alphas, and similarities, its columns in parallel if asked for."""
     if effective_n_jobs(n_jobs) == 1:
         return method.solve(stack, *grids)
     parts = Parallel(n_jobs=n_jobs)(
@@ -345,5 +350,5 @@ def warn_zero_model(alpha: float, solution: Solution, stack: Stack) -> None:
             f"alpha={alpha:.3g} is at or above alpha_max={top:.6g}: no sensor is chosen and the model is zero; take a "
             "smaller alpha.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=_TO_THE_USER,
         )

@@ -5,8 +5,8 @@ In the scaled variables z = R⁻¹ δw (see `newton`) the matrix is, subject by 
     S_t = R_t H_t R_t + diag(c_t + 2 similarity R_t²)
 
 and couples subjects only through M = S − U Λ U', whose columns U are the unit vectors k_g of the active groups
-(weights c_g) and, where subjects are drawn to their mean, the columns R e_j of every feature (weights 2 similarity / T).
-So one factorisation per subject and a Schur complement of size |groups| + |features| solve it.
+(weights c_g) and, where subjects are drawn to their mean, the columns R e_j of every feature (weights
+2 similarity / T). So one factorisation per subject and a Schur complement of size |groups| + |features| solve it.
 """
 
 from dataclasses import dataclass
@@ -44,16 +44,17 @@ class Curvature:
     similarity: float
 
 
-def solve_single(H: np.ndarray, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
-    """Solve for one subject by one Cholesky factorisation of the whole matrix; rhs (free + m,)."""
+def solve_single(H: np.ndarray, curvature: Curvature, rhs: np.ndarray, pairs: tuple) -> np.ndarray:
+    """Solve for one subject by one Cholesky factorisation of the whole matrix; rhs (free + m,).
+
+    ``pairs`` are all pairs of coordinates that share a group, of `pairs_within`.
+    """
     free = len(rhs) - curvature.scale.shape[1]
     scale = np.concatenate([np.ones(free), curvature.scale[0]])
-    M = H if np.all(scale == 1) else H * scale * scale[:, None]
-    if M is H:
-        M = H.copy()
+    M = H.copy() if np.all(scale == 1) else H * scale * scale[:, None]
     group = curvature.group[0]
     scaled = curvature.direction[0] * np.sqrt(curvature.group_weight[group])
-    first, second = _pairs(group)
+    first, second = pairs
     M[free + first, free + second] -= scaled[first] * scaled[second]
     index = np.arange(free, len(rhs))
     M[index, index] += curvature.diagonal[0]
@@ -167,7 +168,7 @@ def _all_columns(curvature: Curvature, free: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """One subject's rows of U: a few dense columns K (free + m, a), then the columns R e_j of the features, a diagonal."""
+    """One subject's rows of U: some dense columns K (free + m, a), then R e_j of every feature, a diagonal."""
 
     K: np.ndarray
     scale: np.ndarray
@@ -268,13 +269,13 @@ def _cholesky(M: np.ndarray) -> np.ndarray:
     diagonal = np.diag_indices_from(M)
     while True:
         M[diagonal] += ridge
-        factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=0)
+        factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=0)  # M.T: Fortran order without a copy
         if not failed:
             return factor
         ridge *= 100
 
 
-def _pairs(group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def pairs_within(group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All pairs of coordinates that share a group."""
     order = np.argsort(group, kind="stable")
     sizes = np.bincount(group)

@@ -122,7 +122,10 @@ class _Result:
 
     def __init__(self, stack: Stack, certificate: Certificate):
         xp = namespace(stack.X)
-        self.best = replace(certificate)
+        # Copies, because they are written to: the point certified may be the solution at the alpha before.
+        self.best = replace(
+            certificate, W=xp.asarray(certificate.W, copy=True), b=xp.asarray(certificate.b, copy=True)
+        )
         self.n_iter = xp.zeros_like(certificate.gap, dtype=xp.int64)
         self.within = tuple(xp.arange(n, device=device(stack.X)) for n in certificate.gap.shape)
 

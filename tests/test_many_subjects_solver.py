@@ -1,0 +1,177 @@
+"""Joint problems of several subjects against a general convex solver, and the linear systems against dense algebra."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from cohorts import cohort
+from mixnorm.certificate import alpha_max, certify
+from mixnorm.groups import Groups
+from mixnorm.penalties import L1, L2, GroupNorm
+from mixnorm.solvers import solve_path
+from mixnorm.solvers._newton_system import Curvature, DenseBlock, TrialBlock, solve_subjects, solve_together
+from mixnorm.stack import Stack
+from reference import convex_reference, objective
+
+BETA = np.array([1.0, 2.0, 0.5, np.inf, 0.0, 1.0])
+METHODS = {"group 2": GroupNorm(2.0), "group 1.5": GroupNorm(1.5), "l1": L1(), "l2": L2()}
+
+
+def make_stack(Xs, ys, groups, penalty, *, similarity=0.0, beta=None, center=None):
+    T, n, d = len(Xs), max(map(len, ys)), Xs[0].shape[1]
+    X, y, s = np.zeros((1, T, n, d)), np.ones((1, T, n)), np.zeros((1, T, n, 1))
+    for t, (X_t, y_t) in enumerate(zip(Xs, ys)):
+        X[0, t, : len(y_t)], y[0, t, : len(y_t)], s[0, t, : len(y_t)] = X_t, y_t, 1.0
+    G = int(groups.max()) + 1
+    beta = np.ones(G) if beta is None else beta
+    return Stack(
+        X,
+        y,
+        s,
+        np.ones((1, 1)),
+        beta[None, :, None],
+        np.full((1, 1), float(similarity)),
+        Groups.from_labels(groups, d),
+        penalty,
+        center=None if center is None else center[None, None, :, None],
+    )
+
+
+def words(name, beta):
+    """The words of the reference for a method; ℓ1 and ℓ2 know no graded weights."""
+    penalty, _, q = name.partition(" ")
+    if beta is not None and penalty != "group":
+        beta = np.where(np.isfinite(beta) & (beta > 0), 1.0, beta)
+    return {"penalty": penalty, "q": float(q or 2), "beta": np.ones(6) if beta is None else beta}
+
+
+@pytest.mark.parametrize("solver", ["newton", "fista"])
+@pytest.mark.parametrize("beta", [None, BETA], ids=["plain", "weights"])
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("n_subjects", "similarity"), [(2, 0.0), (2, 1.0), (3, 0.01), (4, 100.0), (6, 0.1)])
+def test_joint_optimum_is_the_convex_solvers_and_its_certificate_bounds_the_truth(
+    n_subjects, similarity, name, beta, solver
+):
+    Xs, ys, groups = cohort(n_subjects, seed=n_subjects)
+    how = words(name, beta)
+    stack = make_stack(Xs, ys, groups, METHODS[name], similarity=similarity, beta=how["beta"])
+    top = float(alpha_max(make_stack(Xs, ys, groups, GroupNorm(2.0), beta=how["beta"]))[0, 0])
+    for alpha in (0.3 * top, 0.01 * top):
+        found = solve_path(stack, np.full((1, 1, 1), alpha), solver=solver, tol=1e-8, max_iter=20_000)[0]
+        value = objective(
+            Xs, ys, found.W[0, :, :, 0], found.b[0, :, 0], alpha=alpha, groups=groups, similarity=similarity, **how
+        )
+        optimum = convex_reference(Xs, ys, alpha=alpha, groups=groups, similarity=similarity, **how)[0]
+        assert value <= (1 + 1e-7) * optimum
+        assert found.objective[0, 0] == pytest.approx(value, rel=1e-9)
+        assert (value - optimum) / value <= found.gap[0, 0] + 1e-9
+        assert found.gap[0, 0] <= 1e-8
+
+
+@pytest.mark.parametrize("shape", [(40, 25), (12, 9)], ids=["n > d", "n < d"])
+def test_every_step_of_a_path_over_alphas_and_similarities_is_optimal(shape):
+    Xs, ys, groups = cohort(2, seed=5, sizes=shape)
+    stack = make_stack(Xs, ys, groups, GroupNorm(2.0))
+    cells = [(0.1, 0.0), (0.1, 1.0), (0.02, 1.0), (0.02, 0.01), (0.004, 0.0)]
+    alphas, similarities = (np.array(values)[:, None, None] for values in zip(*cells))
+    for found, (alpha, similarity) in zip(
+        solve_path(stack, alphas, similarities=similarities, tol=1e-9, max_iter=10_000), cells
+    ):
+        optimum = convex_reference(Xs, ys, alpha=alpha, groups=groups, similarity=similarity)[0]
+        assert found.objective[0, 0] <= (1 + 1e-7) * optimum
+        assert found.objective[0, 0] >= (1 - 1e-7) * optimum
+
+
+def centred_reference(X, y, groups, alpha, strength, center, beta):
+    """Minimum of mean loss + strength ‖w − center‖² + alpha Σ β ‖w_g‖, by cvxpy."""
+    w, b, slack = cp.Variable(X.shape[1]), cp.Variable(), cp.Variable(len(y), nonneg=True)
+    cost = cp.sum_squares(slack) / len(y) + strength * cp.sum_squares(w - center)
+    held = [slack >= 1 - cp.multiply(y, X @ w + b)]
+    for g, weight in enumerate(beta):
+        block = w[np.flatnonzero(groups == g)]
+        if np.isinf(weight):
+            held.append(block == 0)
+        elif weight:
+            cost += alpha * weight * cp.norm2(block)
+    problem = cp.Problem(cp.Minimize(cost), held)
+    problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-9, tol_gap_abs=1e-10, tol_feas=1e-9)
+    return problem.value
+
+
+@pytest.mark.parametrize("solver", ["newton", "fista"])
+@pytest.mark.parametrize("beta", [np.ones(6), BETA], ids=["plain", "weights"])
+@pytest.mark.parametrize("strength", [0.0, 0.01, 10.0])
+@pytest.mark.parametrize("n", [60, 12])
+def test_a_subject_drawn_to_a_fixed_centre_reaches_the_convex_solvers_optimum(n, strength, beta, solver):
+    (X,), (y,), groups = cohort(1, seed=3, sizes=(n,))
+    center = np.random.default_rng(0).normal(size=X.shape[1]) * 0.3
+    stack = make_stack([X], [y], groups, GroupNorm(2.0), similarity=strength, beta=beta, center=center)
+    found = solve_path(stack, np.full((1, 1, 1), 0.02), solver=solver, tol=1e-8, max_iter=20_000)[0]
+    optimum = centred_reference(X, y, groups, 0.02, strength, center, beta)
+    assert found.objective[0, 0] == pytest.approx(optimum, rel=1e-7)
+    assert found.gap[0, 0] <= 1e-8
+
+
+def test_certificate_of_any_point_beside_a_centre_bounds_the_truth():
+    (X,), (y,), groups = cohort(1, seed=3)
+    rng = np.random.default_rng(1)
+    center = rng.normal(size=X.shape[1])
+    stack = make_stack([X], [y], groups, GroupNorm(2.0), similarity=0.5, center=center)
+    stack = stack.with_alpha(np.full((1, 1), 0.05))
+    optimum = centred_reference(X, y, groups, 0.05, 0.5, center, np.ones(6))
+    for scale in (0.0, 0.3, 1.0, 3.0):
+        point = certify(stack, scale * center[None, None, :, None], np.zeros((1, 1, 1)))
+        assert point.dual[0, 0] <= optimum * (1 + 1e-9)
+        assert point.primal[0, 0] >= optimum * (1 - 1e-9)
+
+
+# --- the linear systems of the Newton steps ---
+
+
+def random_system(similarity, n_inside, seed=0, T=3, m=7, a=3):
+    rng = np.random.default_rng(seed)
+    group = np.tile(rng.integers(0, a, m), (T, 1))
+    direction = rng.normal(size=(T, m))
+    for g in range(a):
+        direction[group == g] /= np.sqrt(np.sum(direction[group == g] ** 2))
+    scale, weight = rng.uniform(0.5, 1.5, (T, m)), rng.uniform(0.1, 1.0, a)
+    diagonal = weight[group] + 0.01 + 2 * similarity * scale**2
+    curvature = Curvature(scale, diagonal, direction, group, weight, similarity)
+    rows = [rng.normal(size=(1 + m, n_inside)) for _ in range(T)]
+    return curvature, rows, [rng.uniform(0.1, 1.0, n_inside) for _ in range(T)], rng.normal(size=(T, 1 + m))
+
+
+def dense_solution(curvature, rows, p, rhs):
+    """The whole system as one matrix, by its formula."""
+    T, width = rhs.shape
+    M = np.zeros((T, width, T, width))
+    for t in range(T):
+        scale = np.concatenate([[1.0], curvature.scale[t]])
+        H = 2 * (rows[t] * p[t]) @ rows[t].T
+        M[t, :, t] += scale[:, None] * H * scale + np.diag(np.concatenate([[0.0], curvature.diagonal[t]]))
+    features = np.arange(1, width)
+    for s in range(T):
+        for t in range(T):
+            same = curvature.group[s][:, None] == curvature.group[t][None, :]
+            outer = np.outer(curvature.direction[s], curvature.direction[t])
+            M[s, 1:, t, 1:] -= same * curvature.group_weight[curvature.group[s]][:, None] * outer
+            M[s, features, t, features] -= 2 * curvature.similarity / T * curvature.scale[s] * curvature.scale[t]
+    return np.linalg.solve(M.reshape(T * width, -1), rhs.ravel()).reshape(T, width)
+
+
+@pytest.mark.parametrize("route", ["dense", "trials", "together"])
+@pytest.mark.parametrize("n_inside", [3, 12])
+@pytest.mark.parametrize("similarity", [0.0, 0.05, 20.0])
+def test_every_route_solves_the_newton_system_of_several_subjects(route, n_inside, similarity):
+    if route == "together" and similarity == 0:
+        pytest.skip("without similarity the subjects' trials are not coupled")
+    curvature, rows, p, rhs = random_system(similarity, n_inside)
+    own = list(zip(rows, p, curvature.scale, curvature.diagonal))
+    if route == "together":
+        solved = solve_together(rows, p, curvature, rhs)
+    elif route == "trials":
+        solved = solve_subjects([TrialBlock(*mine) for mine in own], curvature, rhs)
+    else:
+        blocks = [DenseBlock(2 * (r * w) @ r.T, scale, diagonal) for r, w, scale, diagonal in own]
+        solved = solve_subjects(blocks, curvature, rhs)
+    np.testing.assert_allclose(solved, dense_solution(curvature, rows, p, rhs), rtol=1e-8, atol=1e-8)

@@ -1,0 +1,199 @@
+"""Cross-validation over alpha and similarity: folds within subjects, scores, choice; and the baselines."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+
+from cohorts import cohort, stacked
+from mixnorm import GroupSVC, GroupSVCCV, MultiTaskGroupSVC, MultiTaskGroupSVCCV, PerSubjectSVC, PooledSVC
+
+ALPHAS, SIMILARITIES = [0.1, 0.01, 0.03], [0.0, 1.0, 0.05]
+
+
+@pytest.fixture(scope="module")
+def data():
+    Xs, ys, groups = cohort(3, seed=1)
+    return (*stacked(Xs, ys, seed=4), groups)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    X, y, subjects, groups = data
+    return MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, tol=1e-8).fit(X, y, subjects=subjects)
+
+
+def own_folds(y, subjects, n_splits=3):
+    """Three stratified folds of each subject's trials, by hand: (train, test) masks."""
+    masks = np.zeros((n_splits, len(y)), dtype=bool)
+    for subject in np.unique(subjects):
+        rows = np.flatnonzero(subjects == subject)
+        for k, (_, test) in enumerate(StratifiedKFold(n_splits).split(rows, y[rows])):
+            masks[k, rows[test]] = True
+    return [(~mask, mask) for mask in masks]
+
+
+def mean_auc(model, X, y, subjects):
+    scores = model.decision_function(X, subjects=subjects)
+    return np.mean([roc_auc_score(y[subjects == s], scores[subjects == s]) for s in np.unique(subjects)])
+
+
+def test_scores_are_the_mean_aucs_over_subjects_of_fits_on_folds_within_subjects(model, data):
+    X, y, subjects, groups = data
+    assert model.scores_.shape == (3, 3, 3)
+    for s, similarity in enumerate(SIMILARITIES):
+        for a, alpha in enumerate(ALPHAS):
+            for k, (train, test) in enumerate(own_folds(y, subjects)):
+                fold = MultiTaskGroupSVC(alpha, similarity=similarity, groups=groups, tol=1e-8)
+                fold.fit(X[train], y[train], subjects=subjects[train])
+                expected = mean_auc(fold, X[test], y[test], subjects[test])
+                # a tolerance of 1e-8 may still swap two trials of nearly equal score
+                assert model.scores_[s, a, k] == pytest.approx(expected, abs=0.01)
+
+
+def test_the_best_cell_is_chosen_and_refitted_on_all_trials(model, data):
+    X, y, subjects, groups = data
+    means = model.scores_.mean(axis=2)
+    s, a = SIMILARITIES.index(model.similarity_), ALPHAS.index(model.alpha_)
+    assert means[s, a] == means.max()
+    refit = MultiTaskGroupSVC(model.alpha_, similarity=model.similarity_, groups=groups, tol=1e-8)
+    refit.fit(X, y, subjects=subjects)
+    np.testing.assert_allclose(model.coef_, refit.coef_, atol=1e-5)
+    assert model.n_selected_[s, a] == len(model.selected_groups_)
+
+
+def test_among_equal_scores_the_larger_similarity_wins():
+    rng = np.random.default_rng(0)
+    y, subjects = np.tile([0, 1], 30), np.repeat([1, 2], 30)
+    X = rng.normal(size=(60, 2)) * 0.01 + y[:, None]  # everything scores 1
+    model = MultiTaskGroupSVCCV([1e-3], similarities=[0.1, 10.0, 1.0], groups=[0, 0]).fit(X, y, subjects=subjects)
+    assert np.all(model.scores_ == 1)
+    assert model.similarity_ == 10.0
+
+
+def test_automatic_grids_do_not_depend_on_the_unit(data):
+    X, y, subjects, groups = data
+    models = [
+        MultiTaskGroupSVCCV(4, similarities=3, groups=groups).fit(unit * X, y, subjects=subjects)
+        for unit in (1.0, 1e-6)
+    ]
+    assert models[0].similarities_[0] == 0
+    unit = np.mean(X**2) / 3
+    np.testing.assert_allclose(models[0].similarities_[1:], unit * np.array([1e-2, 1e2]), rtol=1e-12)
+    np.testing.assert_allclose(models[1].similarities_, 1e-12 * models[0].similarities_, rtol=1e-9)
+    np.testing.assert_allclose(models[1].alphas_, 1e-6 * models[0].alphas_, rtol=1e-6)
+    assert models[1].similarity_ == pytest.approx(1e-12 * models[0].similarity_)
+
+
+def test_one_subject_chooses_what_the_single_subject_cv_chooses():
+    (X,), (y,), groups = cohort(1, seed=2)
+    many = MultiTaskGroupSVCCV(6, similarities=[0.0], groups=groups).fit(X, y)
+    single = GroupSVCCV(6, groups=groups).fit(X, y)
+    np.testing.assert_array_equal(many.scores_[0], single.scores_)
+    np.testing.assert_array_equal(many.coef_, single.coef_)
+
+
+def test_folds_in_parallel_give_the_same(model, data):
+    X, y, subjects, groups = data
+    parallel = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, tol=1e-8, n_jobs=2)
+    parallel.fit(X, y, subjects=subjects)
+    np.testing.assert_allclose(parallel.scores_, model.scores_, atol=1e-12)
+
+
+def test_asymmetric_subjects_have_no_say_in_the_choice(data):
+    X, y, subjects, groups = data
+    options = {"similarities": SIMILARITIES, "groups": groups}
+    leaning = MultiTaskGroupSVCCV(ALPHAS, asymmetric=["S1"], **options).fit(X, y, subjects=subjects)
+    rest = subjects != "S1"
+    without = MultiTaskGroupSVCCV(ALPHAS, **options).fit(X[rest], y[rest], subjects=subjects[rest])
+    np.testing.assert_array_equal(leaning.scores_, without.scores_)
+    np.testing.assert_array_equal(leaning.coef_[leaning.subjects_ != "S1"], without.coef_)
+
+
+def test_adaptive_norm_takes_its_weights_from_the_first_stage(data):
+    X, y, subjects, groups = data
+    adaptive = MultiTaskGroupSVCCV(ALPHAS, similarities=[0.05], groups=groups, adaptive=True).fit(
+        X, y, subjects=subjects
+    )
+    assert adaptive.scores_.shape == (1, 3, 3)
+    assert adaptive.dual_gap_ < 1e-6
+
+
+def test_splitters_get_their_groups_subject_by_subject(data):
+    X, y, subjects, groups = data
+    blocks = np.arange(len(y)) % 3
+    model = MultiTaskGroupSVCCV([0.03], similarities=[0.1], groups=groups, cv=GroupKFold(3))
+    assert model.fit(X, y, subjects=subjects, groups=blocks).scores_.shape == (1, 1, 3)
+
+
+def test_an_iterable_of_splits_divides_all_trials_at_once(data):
+    X, y, subjects, groups = data
+    splits = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in own_folds(y, subjects)]
+    given = MultiTaskGroupSVCCV([0.03], similarities=[0.1], groups=groups, cv=splits).fit(X, y, subjects=subjects)
+    own = MultiTaskGroupSVCCV([0.03], similarities=[0.1], groups=groups).fit(X, y, subjects=subjects)
+    np.testing.assert_array_equal(given.scores_, own.scores_)
+
+
+def test_a_fold_that_leaves_a_subject_one_class_is_refused_by_name():
+    rng = np.random.default_rng(0)
+    y, subjects = np.repeat([0, 1, 0, 1], 15), np.repeat(["a", "b"], 30)
+    splits = [(np.r_[0:20, 30:45], np.r_[20:30, 45:60])]
+    model = MultiTaskGroupSVCCV([0.1], similarities=[0.1], cv=splits)
+    with pytest.raises(ValueError, match="The test part of fold 0 of cv holds trials of one class only"):
+        model.fit(rng.normal(size=(60, 3)), y, subjects=subjects)
+    model = MultiTaskGroupSVCCV([0.1], similarities=[0.1], cv=[(np.r_[0:20, 30:50], np.r_[5:25, 50:60])])
+    with pytest.raises(
+        ValueError, match="The test part of fold 0 of cv holds trials of subject 'b' of one class only"
+    ):
+        model.fit(rng.normal(size=(60, 3)), y, subjects=subjects)
+    with pytest.raises(ValueError, match="holds trials of subject 'a' of one class only"):
+        MultiTaskGroupSVCCV([0.1], cv=KFold(2)).fit(rng.normal(size=(60, 3)), y, subjects=subjects)
+
+
+@pytest.mark.parametrize(
+    ("similarities", "message"),
+    [
+        (0, "Invalid value for the 'similarities' parameter"),
+        ([], "similarities must be a number or a non-empty sequence"),
+        ([0.1, -1.0], "Invalid value for the 'similarity' parameter"),
+        ([np.inf], "Invalid value for the 'similarity' parameter"),
+    ],
+)
+def test_similarities_are_checked(similarities, message, data):
+    X, y, subjects, groups = data
+    with pytest.raises(ValueError, match=message):
+        MultiTaskGroupSVCCV(3, similarities=similarities, groups=groups).fit(X, y, subjects=subjects)
+
+
+# --- baselines ---
+
+
+def test_one_svm_per_subject_is_the_single_subject_cv_of_each(data):
+    X, y, subjects, groups = data
+    model = PerSubjectSVC([0.01, 0.1, 1.0], groups=groups).fit(X, y, subjects=subjects)
+    for t, subject in enumerate(model.subjects_):
+        rows = subjects == subject
+        own = GroupSVCCV([0.01, 0.1, 1.0], penalty="l2", groups=groups).fit(X[rows], y[rows])
+        assert model.alpha_[t] == own.alpha_
+        np.testing.assert_array_equal(model.coef_[t], own.coef_[0])
+        np.testing.assert_array_equal(model.scores_[t], own.scores_)
+
+
+def test_the_pooled_svm_is_one_fit_scored_subject_by_subject(data):
+    X, y, subjects, groups = data
+    model = PooledSVC([0.01, 1.0], groups=groups, tol=1e-8).fit(X, y, subjects=subjects)
+    own = GroupSVC(float(model.alpha_[0]), penalty="l2", groups=groups, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(model.coef_, np.repeat(own.coef_, 3, axis=0), atol=1e-9)
+    np.testing.assert_allclose(model.decision_function(X, subjects="nobody"), own.decision_function(X), atol=1e-9)
+    for k, (train, test) in enumerate(own_folds(y, subjects)):
+        fold = PooledSVC([0.01], groups=groups, tol=1e-8).fit(X[train], y[train], subjects=subjects[train])
+        expected = mean_auc(fold, X[test], y[test], subjects[test])
+        assert model.scores_[0, 0, k] == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize("baseline", [PerSubjectSVC, PooledSVC])
+def test_baselines_refuse_a_subject_with_one_class_by_name(baseline, data):
+    X, y, subjects, groups = data
+    y = np.where(subjects == "S1", 1.0, y)
+    with pytest.raises(ValueError, match="Subject 'S1' has 25 trials and none of class"):
+        baseline(groups=groups).fit(X, y, subjects=subjects)

@@ -17,8 +17,9 @@ NUMBERS = {
 }
 RINGS = ["numbers", "estimators", "eeg", "study", "report", "command line"]
 OUTSIDE = {
-    "numbers": {"numpy", "scipy", "sklearn"},
-    "estimators": {"numpy", "scipy", "sklearn", "joblib"},  # joblib comes with scikit-learn
+    # joblib and threadpoolctl come with scikit-learn
+    "numbers": {"numpy", "scipy", "sklearn", "threadpoolctl"},
+    "estimators": {"numpy", "scipy", "sklearn", "joblib"},
 }
 SOURCES = sorted(ROOT.rglob("*.py"))
 
@@ -124,3 +125,9 @@ print("done")
 def test_core_works_without_any_optional_package():
     done = subprocess.run([sys.executable, "-c", WITHOUT_OPTIONAL], capture_output=True, text=True, timeout=120)
     assert done.stdout == "done\n", done.stderr
+
+
+def test_the_study_imports_no_plotting_and_no_click():
+    code = "import sys, mixnorm.study\nprint([m for m in ('matplotlib', 'click', 'mne', 'distributed') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "[]", done.stderr

@@ -7,6 +7,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from cohorts import cohort, stacked
 from mixnorm import GroupSVC, GroupSVCCV, MultiTaskGroupSVC, MultiTaskGroupSVCCV, PerSubjectSVC, PooledSVC
+from mixnorm._choice import Choice, choose
 
 ALPHAS, SIMILARITIES = [0.1, 0.01, 0.03], [0.0, 1.0, 0.05]
 
@@ -69,6 +70,32 @@ def test_among_equal_scores_the_larger_similarity_wins():
     model = MultiTaskGroupSVCCV([1e-3], similarities=[0.1, 10.0, 1.0], groups=[0, 0]).fit(X, y, subjects=subjects)
     assert np.all(model.scores_ == 1)
     assert model.similarity_ == 10.0
+
+
+def grid_of(means, folds=3, spread=0.01):
+    """Candidates with given mean scores (S, A), the folds a spread apart: a standard error of spread / √folds."""
+    offsets = spread * np.linspace(-1, 1, folds)
+    alphas = np.logspace(-1, -3, means.shape[1])
+    return [Choice(None, alphas, [], row[:, None] + offsets, np.arange(1, means.shape[1] + 1)) for row in means]
+
+
+def test_the_centre_of_a_plateau_is_chosen_and_not_the_edge_that_noise_favours():
+    means = np.full((5, 7), 0.6)
+    means[1:4, 2:7] = 0.8  # the plateau, its middle at (2, 4)
+    means[3, 6] = 0.8001
+    assert choose(grid_of(means), "best", None) == (3, 6)
+    assert choose(grid_of(means), "centre", None) == (2, 4)
+    means[3, 6] = 0.9  # more than a standard error above: no plateau but a peak
+    assert choose(grid_of(means), "centre", None) == (3, 6)
+    assert choose(grid_of(means), "centre", max_sensors=5)[1] < 5
+
+
+def test_the_rule_is_checked(data):
+    X, y, subjects, groups = data
+    with pytest.raises(ValueError, match="Allowed values are 'best', '1se' and 'centre', but got 'worst'"):
+        MultiTaskGroupSVCCV(3, rule="worst", groups=groups).fit(X, y, subjects=subjects)
+    with pytest.raises(ValueError, match="Allowed values are 'best' and '1se', but got 'centre'"):
+        PooledSVC(3, rule="centre", groups=groups).fit(X, y, subjects=subjects)
 
 
 def test_automatic_grids_do_not_depend_on_the_unit(data):

@@ -323,7 +323,7 @@ def test_zero_model_is_chosen_where_nothing_is_better_than_chance():
 
 def test_max_sensors_that_no_alpha_allows_says_what_to_do(trials):
     X, y, groups = trials
-    with pytest.raises(ValueError, match="No model of the grid has at most max_sensors=0 sensors.*add larger alphas"):
+    with pytest.raises(ValueError, match=r"No model of the grid has at most max_sensors=0 sensors.*add larger alphas"):
         GroupSVCCV([0.001], groups=groups, max_sensors=0).fit(X, y)
 
 
@@ -432,7 +432,7 @@ def test_bad_settings_are_named(trials, options, text):
 def test_fold_without_a_class_is_named(trials):
     X, y, groups = trials
     ordered = np.argsort(y, kind="stable")
-    with pytest.raises(ValueError, match="(training|test) part of fold 0 of cv holds trials of one class only"):
+    with pytest.raises(ValueError, match=r"(training|test) part of fold 0 of cv holds trials of one class only"):
         GroupSVCCV(3, groups=groups, cv=KFold(2)).fit(X[ordered], y[ordered])
 
 
@@ -440,7 +440,7 @@ def test_fold_whose_training_weights_miss_a_class_is_refused(trials):
     X, y, groups = trials
     train = np.arange(40)
     weights = np.where((y > 0) & np.isin(np.arange(75), train), 0.0, 1.0)
-    with pytest.raises(ValueError, match="All trials of class 1.0 have weight zero"):
+    with pytest.raises(ValueError, match=r"All trials of class 1\.0 have weight zero"):
         GroupSVCCV(3, groups=groups, cv=[(train, np.arange(40, 75))]).fit(X, y, sample_weight=weights)
 
 

@@ -32,11 +32,12 @@ class Choice:
     n_selected: np.ndarray
 
 
-def check_rule(rule, max_sensors) -> None:
+def check_rule(rule, max_sensors, allowed: tuple[str, ...] = ("best", "1se")) -> None:
     """Refuse a rule that is none, and a number of sensors that is none."""
-    if rule not in ("best", "1se"):
+    if rule not in allowed:
+        names = ", ".join(map(repr, allowed[:-1])) + f" and {allowed[-1]!r}"
         raise ValueError(
-            f"Invalid value for the 'rule' parameter. Allowed values are 'best' and '1se', but got {rule!r} instead."
+            f"Invalid value for the 'rule' parameter. Allowed values are {names}, but got {rule!r} instead."
         )
     if max_sensors is not None and not (isinstance(max_sensors, int | np.integer) and max_sensors >= 0):
         raise ValueError(f"max_sensors must be a whole number or None, but got {max_sensors!r}.")
@@ -53,7 +54,8 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
 
     "best": the best mean score, on equal scores the fewest sensors, then the largest alpha. "1se": among the models
     whose mean score is at most one standard error (of the best model's folds) below the best, the largest alpha of
-    each grid, and among grids the fewest sensors.
+    each grid, and among grids the fewest sensors. "centre": of those models the one nearest to the middle of them, by
+    place in the grids: on a plateau of scores the edge that noise happened to favour is left alone.
     """
     means = np.stack([c.scores.mean(axis=1) for c in candidates])
     sensors = np.stack([c.n_selected for c in candidates])
@@ -72,7 +74,16 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
         folds = candidates[place[0]].scores[place[1]]
         error = folds.std(ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
         eligible = allowed & (means >= best - error - EQUAL)
+        if rule == "centre":
+            return _middle(eligible)
         largest = np.where(eligible, alphas, -np.inf)
         eligible &= largest == largest.max(axis=1, keepdims=True)
     order = np.lexsort((-alphas.ravel(), sensors.ravel(), ~eligible.ravel()))
     return tuple(int(i) for i in np.unravel_index(order[0], means.shape))
+
+
+def _middle(eligible: np.ndarray) -> tuple[int, int]:
+    """Return the eligible cell nearest to the mean of them all; the first of equals."""
+    cells = np.argwhere(eligible)
+    distance = np.sum((cells - cells.mean(axis=0)) ** 2, axis=1)
+    return tuple(int(i) for i in cells[np.argmin(distance)])

@@ -278,9 +278,8 @@ def _signs(y, classes: np.ndarray, n_trials: int) -> np.ndarray:
         raise ValueError(f"X has {n_trials} trials, but the shape of y is {labels.shape}.")
     unknown = np.flatnonzero(~np.isin(labels, classes))
     if len(unknown):
-        first, second = classes.tolist()
+        strange, (first, second) = labels.tolist()[unknown[0]], classes.tolist()
         raise ValueError(
-            f"y holds {labels.tolist()[unknown[0]]!r} (trial {unknown[0]}), "
-            f"but the model knows {first!r} and {second!r}."
+            f"y holds {strange!r} (trial {unknown[0]}), but the model knows {first!r} and {second!r} only."
         )
     return np.where(labels == classes[1], 1.0, -1.0)

@@ -38,9 +38,10 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     cv : int, splitter or iterable of splits
         Divides the trials of each subject by itself; an iterable of splits divides all trials at once.
     scoring : str or callable
-    rule : {"best", "1se"}
-        The best mean score (among scores within 1e-12 the sparser model, then the larger similarity); or
-        the largest alpha within one standard error of the best.
+    rule : {"best", "1se", "centre"}
+        The best mean score (among scores within 1e-12 the sparser model, then the larger similarity); the largest
+        alpha within one standard error over folds of the best; or, of all cells within that, the one nearest to
+        their middle.
     max_sensors : int or None
     n_jobs : int or None
         Folds in parallel.
@@ -139,7 +140,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         -------
         self
         """
-        check_rule(self.rule, self.max_sensors)
+        check_rule(self.rule, self.max_sensors, ("best", "1se", "centre"))
         method = Method.of(self, self.q)
         data = self._read(X, y, subjects, sample_weight)
         joint = self._joint(data)

@@ -130,8 +130,8 @@ def solve_together(rows: list[np.ndarray], p: list[np.ndarray], curvature: Curva
     lean = curvature.scale / curvature.diagonal / np.sqrt(np.maximum(rest, 1e-300))
     scale = np.concatenate([np.ones((T, free)), curvature.scale], axis=1)
     roots = [(r * c[:, None] * np.sqrt(2 * w)).T for r, w, c in zip(rows, p, scale)]
-    lent = np.maximum([np.sum(root[:, :free] ** 2, axis=0) for root in roots], 1e-300)
-    diagonal = np.concatenate([lent, curvature.diagonal], axis=1)
+    lent = np.array([np.sum(root[:, :free] ** 2, axis=0) for root in roots])
+    diagonal = np.concatenate([_nonzero(lent), curvature.diagonal], axis=1)
 
     def base(x):
         out = x / diagonal[..., None]
@@ -224,13 +224,14 @@ class TrialBlock:
     def __init__(self, rows: np.ndarray, p: np.ndarray, scale: np.ndarray, diagonal: np.ndarray):
         free = len(rows) - len(scale)
         self._root = (rows * np.concatenate([np.ones(free), scale])[:, None] * np.sqrt(2 * p)).T
-        lent = np.maximum((self._root[:, :free] ** 2).sum(axis=0), 1e-300)
-        self._diagonal = np.concatenate([lent, diagonal])
+        lent = (self._root[:, :free] ** 2).sum(axis=0)
+        self._diagonal = np.concatenate([_nonzero(lent), diagonal])
         kernel = (self._root / self._diagonal) @ self._root.T
         kernel[np.diag_indices_from(kernel)] += 1
         self._factor = _cholesky(kernel) if len(kernel) else kernel
-        self._lent = lent
-        self._unit = self._lending_solve(np.eye(len(rows), free))
+        self._unit = np.eye(len(rows), free)[:, lent > 0]
+        self._solved_unit = self._lending_solve(self._unit)
+        self._lent = lent[lent > 0]
 
     def _lending_solve(self, right: np.ndarray) -> np.ndarray:
         right = right / self._diagonal[:, None]
@@ -242,11 +243,10 @@ class TrialBlock:
     def solve(self, right: np.ndarray) -> np.ndarray:
         """Return S_t⁻¹ right."""
         solved = self._lending_solve(right)
-        free = len(self._lent)
-        if free:
-            rest = np.diag(1 / self._lent) - self._unit[:free]
-            solved = solved + self._unit @ np.linalg.solve(rest, solved[:free])
-        return solved
+        if not len(self._lent):
+            return solved
+        rest = np.diag(1 / self._lent) - self._unit.T @ self._solved_unit
+        return solved + self._solved_unit @ _solve_posdef(rest, self._unit.T @ solved)
 
 
 def _take_back(solved: np.ndarray, solved_U: np.ndarray, U: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -257,6 +257,11 @@ def _take_back(solved: np.ndarray, solved_U: np.ndarray, U: np.ndarray, weights:
         return solved
     schur = np.diag(1 / weights) - U.T @ solved_U
     return solved + solved_U @ _solve_posdef((schur + schur.T) / 2, (U.T @ solved)[:, None])[:, 0]
+
+
+def _nonzero(lent: np.ndarray) -> np.ndarray:
+    """Curvature lent to intercepts; a subject with no trial inside the margin has none to take back, and stays put."""
+    return np.where(lent > 0, lent, 1.0)
 
 
 def _solve_posdef(M: np.ndarray, right: np.ndarray) -> np.ndarray:

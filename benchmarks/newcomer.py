@@ -1,0 +1,80 @@
+"""Leave one subject out: `adapt` with a few calibration trials against the newcomer's own SVM and the pooled one.
+
+    MIXNORM_DATA=... python benchmarks/newcomer.py uam-p300 --calibration 0 20 50 100
+
+The others are learned jointly on ``--trials`` trials each (features standardised subject by subject, clipped to ±5);
+the newcomer's features are standardised on its calibration trials (without any: on all, without labels).
+AUC on all its other trials: means over subjects, in percent.
+"""
+
+import argparse
+
+import numpy as np
+from _recordings import draw, load, split, standardise
+from sklearn.metrics import roc_auc_score
+
+from mixnorm import GroupSVCCV, MultiTaskGroupSVCCV, PooledSVC
+
+SVM_ALPHAS = np.logspace(-3, 1.5, 8)
+ALPHAS = np.logspace(-3, -1.5, 3)
+SIMILARITIES = (1e-2, 1e-1, 1.0)
+
+
+def calibrate(recording, n_trials: int, rng: np.random.Generator) -> tuple:
+    """Return the calibration and the test trials of a newcomer, ((X, y), (X, y)), standardised."""
+    if n_trials == 0:
+        (X,) = standardise(recording.X)
+        return (X[:0], recording.y[:0]), (X, recording.y)
+    train, test = draw(recording, n_trials, rng)
+    X, X_test = standardise(recording.X[train], recording.X[test])
+    return (X, recording.y[train]), (X_test, recording.y[test])
+
+
+def own_svm(X: np.ndarray, y: np.ndarray, groups: np.ndarray, X_test: np.ndarray) -> np.ndarray:
+    """Scores of an SVM on the calibration trials alone; without any, nothing can be said."""
+    if not len(y):
+        return np.zeros(len(X_test))
+    return GroupSVCCV(SVM_ALPHAS, penalty="l2", groups=groups, tol=1e-3).fit(X, y).decision_function(X_test)
+
+
+def leave_out(recordings: dict, groups: np.ndarray, subject, options) -> np.ndarray:
+    """Return the AUCs (calibrations, 3) of own SVM, pooled SVM with the calibration trials, and adapt."""
+    others = {s: r for s, r in recordings.items() if s != subject}
+    (X, y, subjects), _ = split(others, options.trials, seed=0)
+    joint = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, tol=1e-3)
+    joint.fit(X, y, subjects=subjects)
+    rows = []
+    for n_trials in options.calibration:
+        (X_new, y_new), (X_test, y_test) = calibrate(recordings[subject], n_trials, np.random.default_rng(1))
+        pooled = PooledSVC(SVM_ALPHAS, groups=groups, tol=1e-3)
+        pooled.fit(np.concatenate([X, X_new]), np.concatenate([y, y_new]))
+        adapted = joint.adapt(X_new, y_new, subject=subject)
+        scores = (
+            own_svm(X_new, y_new, groups, X_test),
+            pooled.decision_function(X_test),
+            adapted.decision_function(X_test, subjects=subject),
+        )
+        rows.append([100 * roc_auc_score(y_test, score) for score in scores])
+    return np.array(rows)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", choices=["uam-p300", "ner2015-errp"])
+    parser.add_argument("--calibration", type=int, nargs="+", default=[0, 20, 50, 100])
+    parser.add_argument("--trials", type=int, default=200, help="trials of every other subject")
+    options = parser.parse_args()
+    recordings, groups = load(options.data)
+    aucs = np.stack([leave_out(recordings, groups, subject, options) for subject in recordings])
+    print(f"{options.data}, {len(aucs)} subjects left out in turn, {options.trials} trials of each of the others\n")
+    print("| calibration trials | own SVM | pooled SVM | adapt | adapt better than both |")
+    print("| --- | --- | --- | --- | --- |")
+    for n_trials, rows in zip(options.calibration, aucs.transpose(1, 0, 2)):
+        wins = int(np.sum(rows[:, 2] > rows[:, :2].max(axis=1)))
+        means = " | ".join(f"{value:.1f}" for value in rows.mean(axis=0))
+        print(f"| {n_trials} | {means} | {wins} of {len(rows)} |")
+
+
+if __name__ == "__main__":
+    main()

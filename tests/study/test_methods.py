@@ -37,6 +37,21 @@ def test_every_method_ranks_targets_above_the_rest(name, trials):
     assert outcome.selected.shape == (5,)
 
 
+@pytest.mark.parametrize("name", ["xdawn-lda", "xdawncov-ts-lr"])
+def test_spatial_filters_find_a_response_hidden_in_common_noise(name):
+    # 30 channels whose noise lives in few directions, 12 samples: a covariance of the average response that is
+    # shrunk towards the identity would send the filters to the quietest directions, where there is nothing.
+    rng = np.random.default_rng(2)
+    y = rng.permutation(np.arange(400) % 2)
+    mixing = rng.standard_normal((30, 30)) * np.geomspace(1, 0.02, 30)
+    X = np.einsum("cd,ndt->nct", mixing, rng.standard_normal((400, 30, 12)))
+    X += 1.2 * y[:, None, None] * mixing[:, :1] * np.hanning(12)
+    train = Training(X[:200], y[:200], np.full(200, "A"), np.arange(200))
+    scores = METHODS[name].fit(train, X[200:], np.full(200, "A"), SETTINGS).scores
+    above = scores[y[200:] == 1][:, None] > scores[y[200:] == 0]
+    assert above.mean() > 0.7
+
+
 @pytest.mark.parametrize("name", ["svm", "svm-1", "gsvm-2", "gsvm-q", "gsvm-a"])
 def test_the_chosen_model_lies_on_the_path(name, trials):
     training, X, who, _ = trials

@@ -32,7 +32,7 @@ def draw_head(
     often : name → share of splits in which it was chosen, 0 to 1
         A small grey dot: never; a ring, the wider the more often; filled: always.
     points_per_unit : float
-        Points for the radius of the head. Markers are made to fit; names are left out where they do not.
+        Points for the radius of the head. Markers are made to fit, with names inside or above.
     """
     _outline(axes)
     spots = places(positions)
@@ -40,13 +40,21 @@ def draw_head(
     for name, (x, y) in zip(ch_names, spots):
         share = often[name]
         axes.plot([x], [y], **_marker(share, size), zorder=2 if not share else 3)
-        if share and size >= _SMALLEST_WITH_NAME:
-            colour = "white" if share == 1 else "black"
-            axes.annotate(name, (x, y), ha="center", va="center", fontsize=0.4 * size, zorder=4, color=colour)
+        if share:
+            _write_name(axes, name, (x, y), size, "white" if share == 1 else "black")
     axes.set_aspect("equal")
     axes.set_xlim(-1.25, 1.25)
     axes.set_ylim(-1.2, 1.3)
     axes.set_axis_off()
+
+
+def _write_name(axes: Any, name: str, spot: tuple[float, float], size: float, inside: str) -> None:
+    """Inside the marker where there is room, else above it."""
+    if size >= _SMALLEST_WITH_NAME:
+        axes.annotate(name, spot, ha="center", va="center", fontsize=0.4 * size, zorder=4, color=inside)
+        return
+    above = {"xytext": (0, 0.5 * size), "textcoords": "offset points", "va": "bottom"}
+    axes.annotate(name, spot, ha="center", fontsize=5, zorder=4, color="black", **above)
 
 
 def places(positions: Sequence[Sequence[float] | None]) -> np.ndarray:

@@ -25,9 +25,9 @@ class MultiTaskClassifier(SubjectClassifier):
             Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q
 
         strength by the AUC of 3-fold cross-validation within these trials over {0, a log grid, ∞}: the best, the
-        larger on equal scores, if it is more than one standard error above that of ∞, else ∞. Nobody else's coefficients
-        change. With no trials, or trials of one class, the newcomer gets the mean classifier itself; with fewer than
-        two trials of a class strength is ∞: w̄ and an intercept of its own.
+        larger on equal scores, if it is more than one standard error above that of ∞, else ∞. Nobody else's
+        coefficients change. With no trials, or trials of one class, the newcomer gets the mean classifier itself; with
+        fewer than two trials of a class strength is ∞: w̄ and an intercept of its own.
 
         Parameters
         ----------

@@ -262,7 +262,7 @@ def test_the_mean_stays_unless_another_strength_is_better_by_more_than_a_standar
     signs = np.tile([-1.0, -1.0, 1.0, 1.0], 3)
     poor = np.array([1.0, 2.0, 1.5, 0.0])  # one pair of four in order: AUC 1/4
     good = np.array([0.0, 0.5, 1.0, 2.0])  # AUC 1
-    other = np.concatenate([good, good, good] if steady else [good, poor, poor])
+    other = np.concatenate([good, good, good] if steady else [good, poor, -good])  # differences 3/4, 0, −1/4
     trials = SimpleNamespace(matrix=np.column_stack([np.tile(poor, 3), other]))
     folds = [Fold(np.arange(12) // 4 != k, np.arange(12) // 4 == k) for k in range(3)] * 5
     W = np.repeat(np.eye(2)[:, :, None], 16, axis=2)

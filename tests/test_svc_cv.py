@@ -283,6 +283,21 @@ def test_one_standard_error_is_never_denser_than_the_best_and_often_sparser():
     assert np.any(sparse < dense)
 
 
+@pytest.mark.parametrize(("sparse_score", "chosen"), [(0.61, 0.5), (0.59, 0.001)])
+def test_standard_error_is_that_of_the_mean_over_folds(trials, sparse_score, chosen):
+    """The best model scores 0.8 and 0.6: mean 0.7, standard deviation 0.1·√2, standard error of two folds 0.1."""
+    X, y, groups = trials
+    splits = [(np.arange(45), np.arange(45, 75)), (np.arange(25, 75), np.arange(25))]
+
+    def scoring(model, X, y):
+        dense = np.std(model.decision_function(X)) > 0.4
+        return (0.8 if len(y) == 30 else 0.6) if dense else sparse_score
+
+    model = GroupSVCCV([0.5, 0.001], groups=groups, cv=splits, scoring=scoring, rule="1se").fit(X, y)
+    np.testing.assert_allclose(model.scores_, [[sparse_score] * 2, [0.8, 0.6]])
+    assert model.alpha_ == chosen
+
+
 def test_on_equal_scores_the_sparser_model_wins_then_the_larger_alpha(trials):
     X, y, groups = trials
     alphas = [0.001, 0.4, 0.399, 0.1]

@@ -40,12 +40,14 @@ def own_svm(X: np.ndarray, y: np.ndarray, groups: np.ndarray, X_test: np.ndarray
 def leave_out(recordings: dict, groups: np.ndarray, subject, options) -> np.ndarray:
     """Return the AUCs (calibrations, 3) of own SVM, pooled SVM with the calibration trials, and adapt."""
     others = {s: r for s, r in recordings.items() if s != subject}
-    (X, y, subjects), _ = split(others, options.trials, seed=0)
+    (X, y, subjects), _ = split(others, options.trials, options.seed)
     joint = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, tol=1e-3)
     joint.fit(X, y, subjects=subjects)
     rows = []
     for n_trials in options.calibration:
-        (X_new, y_new), (X_test, y_test) = calibrate(recordings[subject], n_trials, np.random.default_rng(1))
+        (X_new, y_new), (X_test, y_test) = calibrate(
+            recordings[subject], n_trials, np.random.default_rng(options.seed)
+        )
         pooled = PooledSVC(SVM_ALPHAS, groups=groups, tol=1e-3)
         pooled.fit(np.concatenate([X, X_new]), np.concatenate([y, y_new]))
         adapted = joint.adapt(X_new, y_new, subject=subject)
@@ -64,6 +66,7 @@ def main() -> None:
     parser.add_argument("data", choices=["uam-p300", "ner2015-errp"])
     parser.add_argument("--calibration", type=int, nargs="+", default=[0, 20, 50, 100])
     parser.add_argument("--trials", type=int, default=200, help="trials of every other subject")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw of all trials")
     options = parser.parse_args()
     recordings, groups = load(options.data)
     aucs = np.stack([leave_out(recordings, groups, subject, options) for subject in recordings])

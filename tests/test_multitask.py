@@ -1,5 +1,7 @@
 """The joint fit: its limits, who gets which classifier, newcomers, subjects who lean on others, bad input."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -14,6 +16,8 @@ from mixnorm import (
     load,
     save,
 )
+from mixnorm._folds import Fold
+from mixnorm.adaptation import _best
 from reference import convex_reference, objective
 
 PENALTIES = [("group", 2.0), ("group", 1.5), ("l1", 2.0), ("l2", 2.0)]
@@ -250,6 +254,20 @@ def test_one_trial_of_a_class_keeps_the_mean_weights_with_an_intercept_of_its_ow
     assert model.strength_ == np.inf
     np.testing.assert_array_equal(model.coef_[3], model.mean_coef_)
     assert model.intercept_[3] != model.mean_intercept_
+
+
+@pytest.mark.parametrize(("steady", "expected"), [(True, 1), (False, 0)])
+def test_the_mean_stays_unless_another_strength_is_better_by_more_than_a_standard_error(steady, expected):
+    # feature 0 is the score of strength ∞, feature 1 that of another; three folds of two trials of each class
+    signs = np.tile([-1.0, -1.0, 1.0, 1.0], 3)
+    poor = np.array([1.0, 2.0, 1.5, 0.0])  # one pair of four in order: AUC 1/4
+    good = np.array([0.0, 0.5, 1.0, 2.0])  # AUC 1
+    other = np.concatenate([good, good, good] if steady else [good, poor, -good])  # differences 3/4, 0, −1/4
+    trials = SimpleNamespace(matrix=np.column_stack([np.tile(poor, 3), other]))
+    folds = [Fold(np.arange(12) // 4 != k, np.arange(12) // 4 == k) for k in range(3)] * 5
+    W = np.repeat(np.eye(2)[:, :, None], 16, axis=2)
+    problem = SimpleNamespace(signs=signs, trials=trials)
+    assert _best(problem, folds, W, np.zeros((2, 16))) == expected
 
 
 def test_adapt_does_not_depend_on_the_unit_of_the_features():

@@ -24,9 +24,10 @@ class MultiTaskClassifier(SubjectClassifier):
 
             Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q
 
-        strength by the AUC of 3-fold cross-validation within these trials over {0, a log grid, ∞}, the larger on equal
-        scores. Nobody else's coefficients change. With no trials, or trials of one class, the newcomer gets the mean
-        classifier itself; with fewer than two trials of a class strength is ∞: w̄ and an intercept of its own.
+        strength by the AUC of 3-fold cross-validation within these trials over {0, a log grid, ∞}: the best, the
+        larger on equal scores, if it is more than one standard error above that of ∞, else ∞. Nobody else's
+        coefficients change. With no trials, or trials of one class, the newcomer gets the mean classifier itself; with
+        fewer than two trials of a class strength is ∞: w̄ and an intercept of its own.
 
         Parameters
         ----------
@@ -91,10 +92,9 @@ class MultiTaskClassifier(SubjectClassifier):
 
     def _leaning_classifier(self, data: SubjectTrials) -> tuple[np.ndarray, float]:
         """Fit one subject listed in ``asymmetric``; with trials of one class only it gets the mean classifier."""
-        weights = self._balanced(data, data.weights)
-        if len(np.unique(data.signs[weights > 0])) < 2:
+        if len(np.unique(data.signs[data.weights > 0])) < 2:
             return self.mean_coef_, self.mean_intercept_
-        method = Method.of(self, self.q)
+        weights, method = self._balanced(data, data.weights), Method.of(self, self.q)
         problem = Leaning(method, data.trials, data.signs, self.mean_coef_, self._alpha(), self._group_weights)
         W, b = problem.solve(weights[:, None], np.array([self._similarity()]))
         return W[0, :, 0], b[0, 0]

@@ -74,7 +74,7 @@ class Problem:
     def solve(self, alpha: float, point: Point, tol: float, max_iter: int) -> tuple[Point, int]:
         """Descend from a point until the relative gap is at most tol; return the point and the number of steps."""
         tau = alpha * self.beta
-        gamma = _GAMMA / np.maximum(self.trace, 1e-300)
+        gamma = _GAMMA / np.maximum(self.stiffness() * self.trace, 1e-300)
         steps, best, lowest, waited = 0, (np.inf, point), np.inf, 0
         look = 0
         while True:
@@ -99,6 +99,14 @@ class Problem:
             taken, point = self._inner(point, present, tau, gamma, max(0.1 * tol, 0.05 * gap), max_iter - steps)
             steps += max(taken, 1)
             look += 1
+
+    def stiffness(self) -> np.ndarray:
+        """How much stiffer the similarity term makes every atom, (atoms,): 1 without it.
+
+        A prox step bends, and bends subjects apart; where that is dear, steps through the prox must be short.
+        """
+        size = np.bincount(self.atom_of.ravel(), minlength=len(self.beta))
+        return 1 + 2 * self.similarity * size / np.maximum(self.trace, 1e-300)
 
     # One look at the whole problem.
 

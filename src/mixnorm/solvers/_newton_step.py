@@ -80,7 +80,7 @@ def _penalty_curvature(problem: Problem, active: Active, w, tau, gamma):
     slope = np.where(penalised & active.mask, tau[group] * sign * ratio ** (q - 1), 0.0)
     if 1 < q < 2:
         # For small coefficients the step must be long in u, where the prox is smooth, not in w, where it is not.
-        gamma = np.maximum(gamma, norm / np.where(tau > 0, tau, np.inf))
+        gamma = np.maximum(gamma, norm / np.where(tau > 0, tau, np.inf) / problem.stiffness()[active.atoms])
     curvature = Curvature(scale, diagonal, direction, group, weight, coupling)
     return curvature, slope, np.where(smooth, 0.0, gamma)
 

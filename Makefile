@@ -6,7 +6,7 @@ STAMP := .venv/installed
 .PHONY: demo test lint format clean
 
 demo: $(STAMP)
-	$(BIN)/python examples/demo.py
+	$(BIN)/mixnorm study simulated --jobs -1
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n auto

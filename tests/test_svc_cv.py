@@ -283,6 +283,21 @@ def test_one_standard_error_is_never_denser_than_the_best_and_often_sparser():
     assert np.any(sparse < dense)
 
 
+@pytest.mark.parametrize(("sparse_score", "chosen"), [(0.61, 0.5), (0.59, 0.001)])
+def test_standard_error_is_that_of_the_mean_over_folds(trials, sparse_score, chosen):
+    """The best model scores 0.8 and 0.6: mean 0.7, standard deviation 0.1·√2, standard error of two folds 0.1."""
+    X, y, groups = trials
+    splits = [(np.arange(45), np.arange(45, 75)), (np.arange(25, 75), np.arange(25))]
+
+    def scoring(model, X, y):
+        dense = np.std(model.decision_function(X)) > 0.4
+        return (0.8 if len(y) == 30 else 0.6) if dense else sparse_score
+
+    model = GroupSVCCV([0.5, 0.001], groups=groups, cv=splits, scoring=scoring, rule="1se").fit(X, y)
+    np.testing.assert_allclose(model.scores_, [[sparse_score] * 2, [0.8, 0.6]])
+    assert model.alpha_ == chosen
+
+
 def test_on_equal_scores_the_sparser_model_wins_then_the_larger_alpha(trials):
     X, y, groups = trials
     alphas = [0.001, 0.4, 0.399, 0.1]
@@ -323,7 +338,7 @@ def test_zero_model_is_chosen_where_nothing_is_better_than_chance():
 
 def test_max_sensors_that_no_alpha_allows_says_what_to_do(trials):
     X, y, groups = trials
-    with pytest.raises(ValueError, match="No model of the grid has at most max_sensors=0 sensors.*add larger alphas"):
+    with pytest.raises(ValueError, match=r"No model of the grid has at most max_sensors=0 sensors.*add larger alphas"):
         GroupSVCCV([0.001], groups=groups, max_sensors=0).fit(X, y)
 
 
@@ -432,7 +447,7 @@ def test_bad_settings_are_named(trials, options, text):
 def test_fold_without_a_class_is_named(trials):
     X, y, groups = trials
     ordered = np.argsort(y, kind="stable")
-    with pytest.raises(ValueError, match="(training|test) part of fold 0 of cv holds trials of one class only"):
+    with pytest.raises(ValueError, match=r"(training|test) part of fold 0 of cv holds trials of one class only"):
         GroupSVCCV(3, groups=groups, cv=KFold(2)).fit(X[ordered], y[ordered])
 
 
@@ -440,7 +455,7 @@ def test_fold_whose_training_weights_miss_a_class_is_refused(trials):
     X, y, groups = trials
     train = np.arange(40)
     weights = np.where((y > 0) & np.isin(np.arange(75), train), 0.0, 1.0)
-    with pytest.raises(ValueError, match="All trials of class 1.0 have weight zero"):
+    with pytest.raises(ValueError, match=r"All trials of class 1\.0 have weight zero"):
         GroupSVCCV(3, groups=groups, cv=[(train, np.arange(40, 75))]).fit(X, y, sample_weight=weights)
 
 

@@ -10,6 +10,8 @@ from importlib import import_module
 
 COMMANDS = {
     "train": ("mixnorm.commands.train:train", "Train a decoder on recordings; say its AUC and electrodes."),
+    "study": ("mixnorm.commands.study:study", "Run the paper's protocol on a data set; resume it; show its table."),
+    "report": ("mixnorm.commands.report:report", "Tables and figures of a study."),
     "predict": ("mixnorm.commands.predict:predict", "Score every event of a recording."),
 }
 """Name of a subcommand → where it lives, and what it does."""

@@ -39,7 +39,8 @@ def _newton(loss, scores, y, weight, b, max_iter: int, bracket) -> tuple[Array, 
         step = b + pull / xp.where(slope > 0, slope, 1.0)
         if low is not None:
             low, high = xp.where(pull > 0, b, low), xp.where(pull < 0, b, high)
-            step = xp.where((step >= low) & (step <= high), step, (low + high) / 2)
+            # Halved also where the step ends on the bracket: from end to end and back it would go forever.
+            step = xp.where((step == b) | ((step > low) & (step < high)), step, (low + high) / 2)
         # below that is the rounding of the sum itself, which would be chased for dozens of iterations
         still = (xp.abs(pull) > 2e-15 * xp.sum(a, axis=-2)) & (step != b)
         b = xp.where(still, step, b)

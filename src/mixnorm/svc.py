@@ -185,6 +185,8 @@ class GroupSVCCV(_SingleSubject):
     scores_ : ndarray of shape (A, folds) or (Q, A, folds)
     n_selected_ : ndarray of shape (A,) or (Q, A)
         Number of sensors along the refit path.
+    path_coefs_, path_intercepts_ : ndarray of shape (A, d) and (A,)
+        The refit path at the chosen q: what fewer or more sensors would have given.
     coef_, intercept_, classes_, groups_, group_norms_, selected_groups_, n_iter_, dual_gap_, objective_
         Of the model refitted on all trials, as in `GroupSVC`.
 
@@ -272,6 +274,8 @@ class GroupSVCCV(_SingleSubject):
         solved = [solution for stage in stages for choice in stage for solution in choice.solutions]
         warn_unconverged(solved, self.tol, stacklevel=_TO_THE_USER)
         self._keep(trials, found.stack, found.solutions[alpha], Method.of(self, qs[best]).norm_order)
+        self.path_coefs_ = np.stack([s.W[0, 0, :, -1] for s in found.solutions]).astype(trials.dtype)
+        self.path_intercepts_ = np.stack([s.b[0, 0, -1] for s in found.solutions]).astype(trials.dtype)
         return self
 
     def _qs(self) -> tuple[bool, list[float]]:

@@ -60,6 +60,8 @@ def solve_unpenalised(stack: Stack, W: Array, b: Array) -> tuple[Array, Array]:
     for i in range(W.shape[0]):
         for k in range(W.shape[-1]):
             free = _free_coordinates(stack, i, k)
+            if not free.E.shape[1]:  # this problem has none, though another of the stack has
+                continue
             w, c = W_new[i, :, :, k], b_new[i, :, k]
             theta = np.concatenate([w[:, free.features].ravel(), c if stack.fit_intercept else []])
             X, y = to_numpy(stack.X)[i], to_numpy(stack.y)[i]

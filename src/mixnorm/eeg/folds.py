@@ -45,11 +45,11 @@ def honest_folds(design: Design, n_folds: int = 5) -> Folds:
     whose = [f"{subject}\n{session}" for subject, session in zip(design.subject, design.session)]
     sessions = np.unique(whose, return_inverse=True)[1]
     if sessions.max() > 0:
-        return Folds(_dealt(sessions, MOST_SESSIONS), "session")
+        return Folds(dealt(sessions, MOST_SESSIONS), "session")
     known = np.all(design.character != UNKNOWN)
     if known and len(np.unique(design.character)) > 1:
-        return Folds(_dealt(design.character, n_folds), "character")
-    return Folds(_dealt(np.arange(len(design)), n_folds), "block")
+        return Folds(dealt(design.character, n_folds), "character")
+    return Folds(dealt(np.arange(len(design)), n_folds), "block")
 
 
 class InOrder(BaseCrossValidator):
@@ -81,7 +81,7 @@ class InOrder(BaseCrossValidator):
         units = np.arange(len(X)) if groups is None else np.asarray(groups)
         if len(np.unique(units)) < self.n_splits:
             units = np.arange(len(units))
-        number = _dealt(units, self.n_splits)
+        number = dealt(units, self.n_splits)
         return (np.flatnonzero(number == fold) for fold in range(self.n_splits))
 
 
@@ -114,7 +114,7 @@ def cross_validated_auc(
     return aucs
 
 
-def _dealt(labels: NDArray, n_folds: int) -> NDArray[np.int64]:
+def dealt(labels: NDArray, n_folds: int) -> NDArray[np.int64]:
     """Whole labels dealt into contiguous folds of nearly equal numbers of labels."""
     units = _in_order(labels)
     count = units.max() + 1

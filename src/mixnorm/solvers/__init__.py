@@ -50,7 +50,7 @@ def solve_path(
 
 def _few_threads(stack: Stack):
     """Keep BLAS to one thread where the matrices are small: there, threads cost more time than they save."""
-    if stack.X.size is None or stack.X.size > _SMALL or not is_numpy_array(stack.X):
+    if not is_numpy_array(stack.X) or stack.X.size > _SMALL:
         return contextlib.nullcontext()
     return _threadpools().limit(limits=1, user_api="blas")
 

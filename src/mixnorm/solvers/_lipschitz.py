@@ -32,12 +32,10 @@ def paper_constant(stack: Stack) -> Array:
 def power_estimate(stack: Stack) -> Array:
     """Estimate, from below, max_t 2 σ_max([√p X_t, c √p])² + 2 similarity by power iteration, (B, K)."""
     xp = namespace(stack.X)
-    B, T, _, d, K = stack.shape
+    d = stack.X.shape[-1]
     c2 = intercept_scale(stack)[:, None, :]
     # A fixed, irregular start: no randomness in a fit, and no symmetry to be orthogonal to the answer by accident.
-    u = like(stack.X, np.cos(np.arange(d) ** 2 + 1.0))[None, None, :, None] + xp.zeros(
-        (B, T, d, K), dtype=stack.X.dtype
-    )
+    u = stack.start()[0] + like(stack.X, np.cos(np.arange(d) ** 2 + 1.0))[None, None, :, None]
     v = xp.ones_like(u[:, :, 0, :])
     size = xp.ones_like(v)
     for _ in range(_POWER_ITERATIONS):

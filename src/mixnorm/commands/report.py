@@ -1,0 +1,31 @@
+"""``mixnorm report DIR``: tables and figures of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mixnorm.commands.common import json_option, messages, print_json
+from mixnorm.report import TABLE_FORMATS, table, write_report
+from mixnorm.study import read_results
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--partial", is_flag=True, help="Report an incomplete study, and say what is missing.")
+@click.option("--format", "form", type=click.Choice(list(TABLE_FORMATS)), default="text", show_default=True)
+@click.option("--figures/--no-figures", default=True, show_default=True, help="Draw figures as PNG and SVG.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where the files go [FOLDER/report].")
+@json_option
+def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | None, as_json: bool) -> None:
+    """Show the table of the study in FOLDER, and write all tables and figures."""
+    with messages():
+        results = read_results(folder, partial)
+        written = write_report(results, out or folder / "report", figures)
+    if as_json:
+        print_json(results.to_json())
+        return
+    click.echo(table(results, form))
+    for path in (*written.tables, *written.figures):
+        click.echo(str(path), err=True)

@@ -1,0 +1,91 @@
+"""``mixnorm study NAME|PLAN.toml``: run the paper's protocol, resume it, show its table."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mixnorm.commands.common import json_option, messages, print_json, progress
+from mixnorm.report import table, write_report
+from mixnorm.study import BUILT_IN, Plan, Where, load_plan, read_results, run_study
+
+
+@click.command(
+    help="Run a study and show its table.\n\nPLAN is one of "
+    + ", ".join(BUILT_IN)
+    + ", a .toml file, a recording, a folder of recordings, or moabb:NAME. Stopped at any moment, the same command "
+    "continues where it was."
+)
+@click.argument("plan")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of results [mixnorm-results/NAME].")
+@click.option("--splits", type=click.IntRange(1), help="Number of splits instead of the plan's.")
+@click.option("--methods", metavar="A,B,…", help="Methods instead of the plan's.")
+@click.option("--seed", type=click.IntRange(0), help="Seed instead of the plan's.")
+@click.option("--jobs", default=1, show_default=True, help="Processes; -1: one per core.")
+@click.option("--backend", type=click.Choice(["joblib", "dask"]), default="joblib", show_default=True)
+@click.option("--address", metavar="tcp://HOST:PORT", help="Scheduler of the dask backend.")
+@json_option
+def study(plan: str, out: Path | None, as_json: bool, **options: Any) -> None:
+    """See ``help`` above: it names the built-in plans."""
+    where = Where(options.pop("backend"), options.pop("jobs"), options.pop("address"))
+    with messages():
+        asked = _asked(plan, options)
+        folder = out or Path("mixnorm-results") / asked.name
+        with _bar() as tell, _stoppable(folder):
+            run_study(asked, folder, where, tell)
+        results = read_results(folder)
+        if as_json:
+            print_json(results.to_json())
+            return
+        click.echo(table(results))
+        _say_report(results, folder)
+    for what, why in results.failed:
+        click.echo(f"failed: {what}: {why}", err=True)
+
+
+def _asked(plan: str, options: dict[str, Any]) -> Plan:
+    methods = options.pop("methods")
+    named = tuple(name.strip() for name in methods.split(",")) if methods else None
+    return load_plan(plan).with_(methods=named, **options)
+
+
+def _say_report(results: Any, folder: Path) -> None:
+    try:
+        written = write_report(results, folder / "report")
+    except ImportError as error:
+        click.echo(f"No figures: {error}", err=True)
+        written = write_report(results, folder / "report", figures=False)
+    pngs = [path for path in written.figures if path.suffix == ".png"]
+    click.echo(f"\nTables in {folder / 'report'} (text, CSV, Markdown, LaTeX)")
+    for path in pngs:
+        click.echo(f"Figure {path} (and .svg)")
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on stderr: units done, rate, time left; warnings of the store go the same way."""
+    with progress(0, "units") as bar, warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: bar.write(f"Warning: {message}", file=sys.stderr)
+
+        def tell(done: int, total: int) -> None:
+            if bar.total != total:
+                bar.reset(total)
+                bar.initial = bar.n = done
+            bar.update(done - bar.n)
+
+        yield tell
+
+
+@contextmanager
+def _stoppable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"\nStopped. What was done is in {folder}; the same command continues from there.", err=True)
+        sys.exit(130)

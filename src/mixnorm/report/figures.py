@@ -1,0 +1,241 @@
+"""The paper's figures from the results of a study, as PNG and SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixnorm.eeg.readers.guard import require
+from mixnorm.report.heads import draw_head, key_of_rings
+from mixnorm.report.tables import character_shares
+from mixnorm.study import METHODS, Results
+from mixnorm.study.results import mean_over_subjects
+
+_COLOURS = dict(
+    zip(
+        METHODS,
+        # Okabe and Ito's colours, told apart by people who see colours differently
+        (
+            "#000000",
+            "#E69F00",
+            "#0072B2",
+            "#56B4E9",
+            "#D55E00",
+            "#999999",
+            "#009E73",
+            "#CC79A7",
+            "#8B5A2B",
+            "#6A3D9A",
+            "#B8A000",
+        ),
+    )
+)
+_MARKERS = dict(zip(METHODS, "os^vDPXhd<>"))
+_MOST_PANELS = 16
+"""More subjects than this do not fit on a page; the first ones are drawn and the figure says so."""
+
+
+def draw_all(results: Results, folder: Path) -> list[Path]:
+    """Draw every figure that the results allow; return the files."""
+    files = []
+    for name, figure in _figures(results):
+        for ending in ("png", "svg"):
+            path = folder / f"{name}.{ending}"
+            # no date, no random ids: the same results give the same files
+            metadata = {"Date": None} if ending == "svg" else None
+            with require("matplotlib", "report").rc_context({"svg.hashsalt": "mixnorm"}):
+                figure.savefig(path, dpi=150, bbox_inches="tight", metadata=metadata)
+            files.append(path)
+    return files
+
+
+def _figures(results: Results) -> Iterator[tuple[str, Any]]:
+    plan = results.plan
+    for dataset in plan.datasets:
+        ending = f"-{dataset.name}" if len(plan.datasets) > 1 else ""
+        n_train = _compared_at(results)
+        for method in ("gsvm-2", "gsvm-q", "gsvm-a", "mgsvm-2", "mgsvm-2s"):
+            if method in plan.methods and results.of(dataset.name, method, n_train):
+                yield f"sensors-{method}{ending}", sensors(results, dataset.name, method, n_train)
+        if any(r["path"] for method in _alone(results) for r in results.of(dataset.name, method, n_train)):
+            yield f"auc-sensors{ending}", auc_against_sensors(results, dataset.name, n_train)
+        if len(plan.n_train) > 1:
+            yield f"auc-trials{ending}", auc_against_trials(results, dataset.name)
+        if "svm" in plan.methods and len(plan.methods) > 1:
+            yield f"scatter{ending}", scatter(results, dataset.name, n_train)
+    if character_shares(results):
+        yield "characters", characters(results)
+
+
+def sensors(results: Results, dataset: str, method: str, n_train: int | None) -> Any:
+    """Which sensors were chosen, on the scalp of each subject; the ring is as wide as they were chosen often."""
+    about = results.datasets[dataset]
+    records = results.of(dataset, method, n_train)
+    drawn = {d.name: d.drawn for d in results.plan.datasets}[dataset]
+    shown, left = _shown(_subjects(records))
+    size = 3.6 if len(shown) == 1 else 2.4 if len(about["ch_names"]) <= 32 else 3.0
+    figure, panels = _panels(len(shown), size)
+    for axes, who in zip(panels, shown):
+        mine = [record for record in records if record["subject"] == who]
+        often = {name: np.mean([name in r["selected"] for r in mine]) for name in about["ch_names"]}
+        draw_head(axes, about["ch_names"], about["positions"], often, 72 * size / 3.0)
+        title = f"{len(mine)} draws" if drawn and len(shown) == 1 else who
+        axes.set_title(f"{title}: AUC {mean_over_subjects(mine, 'auc'):.1f} %", fontsize=9)
+    figure.suptitle(f"Sensors chosen by {METHODS[method].title}, {dataset}{left}", fontsize=11)
+    key_of_rings(figure)
+    return figure
+
+
+def auc_against_sensors(results: Results, dataset: str, n_train: int | None) -> Any:
+    """AUC on test trials against the number of sensors along the path; a large marker on the models chosen."""
+    methods = [m for m in _alone(results) if any(r["path"] for r in results.of(dataset, m, n_train))]
+    shown, left = _shown(_subjects(results.of(dataset, methods[0], n_train)))
+    figure, panels = _panels(len(shown), 4.5 if len(shown) == 1 else 2.6)
+    for axes, who in zip(panels, shown):
+        for method in methods:
+            mine = [r for r in results.of(dataset, method, n_train) if r["subject"] == who and r["path"]]
+            if mine:
+                _draw_path(axes, mine, method)
+        axes.set_title(who if len(shown) > 1 else "", fontsize=9)
+        axes.set_xlim(left=0)
+    _finish(figure, panels, "Sensors used", "AUC on test trials (%)")
+    title = f"{dataset}: along the path; large marker: chosen by the inner cross-validation{left}"
+    figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def auc_against_trials(results: Results, dataset: str) -> Any:
+    """Mean AUC over subjects against the number of training trials per subject."""
+    figure, (axes,) = _panels(1, 4.5)
+    for method in results.plan.methods:
+        sizes = [n for n in sorted(results.plan.n_train) if results.of(dataset, method, n)]
+        means = [mean_over_subjects(results.of(dataset, method, n), "auc") for n in sizes]
+        axes.plot(sizes, means, marker=_MARKERS[method], color=_COLOURS[method], label=METHODS[method].title)
+    axes.set_xscale("log")
+    axes.set_xticks(sorted(results.plan.n_train), [str(n) for n in sorted(results.plan.n_train)])
+    axes.minorticks_off()
+    axes.set_title(dataset, fontsize=10)
+    _finish(figure, [axes], "Training trials per subject", "AUC, mean over subjects (%)")
+    return figure
+
+
+def scatter(results: Results, dataset: str, n_train: int | None) -> Any:
+    """AUC of every method against that of SVM: one point per subject, or per draw of simulated data."""
+    drawn = {d.name: d.drawn for d in results.plan.datasets}[dataset]
+    # Every draw makes new subjects: those of two draws share nothing but their names.
+    over = ("subject", "split") if drawn else ("subject",)
+    base = _mean_auc(results.of(dataset, "svm", n_train), over)
+    others = [m for m in results.plan.methods if m != "svm" and results.of(dataset, m, n_train)]
+    figure, panels = _panels(len(others), 2.6)
+    values = list(base.values())
+    for axes, method in zip(panels, others):
+        own = _mean_auc(results.of(dataset, method, n_train), over)
+        common = [key for key in base if key in own]
+        x, y = [base[key] for key in common], [own[key] for key in common]
+        values += y
+        axes.scatter(x, y, s=22, color=_COLOURS[method], edgecolor="white", linewidth=0.5, zorder=3)
+        axes.set_title(
+            f"{METHODS[method].title}: better for {sum(b > a for a, b in zip(x, y))} of {len(x)}", fontsize=9
+        )
+        axes.set_ylabel(f"AUC of {METHODS[method].title} (%)", fontsize=8)
+    low, high = min(values, default=0), max(values, default=1)
+    margin = 0.05 * (high - low) or 1.0
+    for axes in panels:
+        axes.plot([low - margin, high + margin], [low - margin, high + margin], color="#bbbbbb", linewidth=1, zorder=1)
+        axes.set_xlim(low - margin, high + margin)
+        axes.set_ylim(low - margin, high + margin)
+        axes.set_aspect("equal")
+        axes.set_xlabel("AUC of SVM (%)", fontsize=8)
+        axes.tick_params(labelsize=8)
+    one = "simulated subject" if drawn else "subject"
+    trials = f", {n_train} training trials" if n_train else ""
+    figure.suptitle(f"{dataset}{trials}: one point per {one}; above the line: better than SVM", fontsize=10)
+    return figure
+
+
+def characters(results: Results) -> Any:
+    """Share of characters spelled right against the number of repetitions."""
+    figure, (axes,) = _panels(1, 4.5)
+    at = _compared_at(results)
+    for (dataset, method, n_train), found in character_shares(results).items():
+        if n_train != at:
+            continue
+        name = METHODS[method].title + (f", {dataset}" if len(results.plan.datasets) > 1 else "")
+        axes.plot(range(1, len(found) + 1), found, marker=_MARKERS[method], color=_COLOURS[method], label=name)
+    axes.set_ylim(0, 102)
+    _finish(figure, [axes], "Repetitions", "Characters spelled right (%)")
+    return figure
+
+
+def _draw_path(axes: Any, records: Sequence[dict[str, Any]], method: str) -> None:
+    paths = [record["path"] for record in records]
+    used = np.mean([[point["n_selected"] for point in path] for path in paths], axis=0)
+    auc = np.mean([[point["auc"] for point in path] for path in paths], axis=0)
+    # a model without sensors knows nothing: its AUC of 50 would only flatten the rest
+    keep = used > 0.5
+    order = np.argsort(used[keep], kind="stable")
+    style = {"color": _COLOURS[method], "label": METHODS[method].title}
+    if METHODS[method].title not in ("SVM", "SVM-Full"):
+        axes.plot(used[keep][order], auc[keep][order], linewidth=1.2, marker=".", markersize=3, color=_COLOURS[method])
+    chosen = np.mean([len(record["selected"]) for record in records])
+    best = np.mean([record["auc"] for record in records])
+    axes.plot([chosen], [best], marker=_MARKERS[method], markersize=8, linestyle="", markeredgecolor="white", **style)
+
+
+def _compared_at(results: Results) -> int | None:
+    """The number of training trials at which subjects are compared."""
+    sizes = results.plan.n_train
+    if not sizes:
+        return None
+    return results.plan.scatter_at if results.plan.scatter_at in sizes else max(sizes)
+
+
+def _alone(results: Results) -> list[str]:
+    """The methods that learn from one subject, and so choose sensors for it."""
+    return [method for method in results.plan.methods if not METHODS[method].cohort]
+
+
+def _mean_auc(records: Sequence[dict[str, Any]], over: tuple[str, ...]) -> dict[Any, float]:
+    parts: dict[Any, list[dict[str, Any]]] = {}
+    for record in records:
+        parts.setdefault(tuple(record[name] for name in over), []).append(record)
+    return {key: mean_over_subjects(part, "auc") for key, part in parts.items()}
+
+
+def _subjects(records: Sequence[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(record["subject"] for record in records))
+
+
+def _shown(subjects: list[str]) -> tuple[list[str], str]:
+    left = f" (the first {_MOST_PANELS} of {len(subjects)} subjects)" if len(subjects) > _MOST_PANELS else ""
+    return subjects[:_MOST_PANELS], left
+
+
+def _panels(count: int, size: float) -> tuple[Any, list[Any]]:
+    figures = require("matplotlib.figure", "report")
+    across = min(count, 5 if count > 8 else 4)
+    down = -(-count // across)
+    wide = size * (1.25 if count == 1 else 1.0)
+    figure = figures.Figure(figsize=(wide * across, size * down + 0.4), layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False).ravel().tolist()
+    for extra in panels[count:]:
+        extra.set_axis_off()
+    return figure, panels[:count]
+
+
+def _finish(figure: Any, panels: Sequence[Any], xlabel: str, ylabel: str) -> None:
+    for axes in panels:
+        axes.grid(color="#e5e5e5", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.tick_params(labelsize=8)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        # on every lowest panel: a label of the whole figure would lie under the legend
+        if axes.get_subplotspec().is_last_row() or axes is panels[-1]:
+            axes.set_xlabel(xlabel, fontsize=9)
+    figure.supylabel(ylabel, fontsize=10)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), frameon=False, fontsize=9)

@@ -1,0 +1,121 @@
+"""Sensors on a head seen from above, the nose up. Nothing is interpolated: where no sensor is, nothing is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mixnorm.eeg.montage import HEAD_RADIUS
+
+_COLOUR = "#D55E00"
+_WIDEST = 0.28
+"""Width of the ring of a sensor that was chosen in all splits but one or so, as a share of its size."""
+_SMALLEST_WITH_NAME = 11.0
+
+
+def draw_head(
+    axes: Any,
+    ch_names: Sequence[str],
+    positions: Sequence[Sequence[float] | None],
+    often: Mapping[str, float],
+    points_per_unit: float,
+) -> None:
+    """Draw all sensors of a montage.
+
+    Parameters
+    ----------
+    axes : matplotlib axes
+    ch_names : names of the sensors
+    positions : (x, y, z) of each, in metres; None where not known
+    often : name → share of splits in which it was chosen, 0 to 1
+        A small grey dot: never; a ring, the wider the more often; filled: always.
+    points_per_unit : float
+        Points for the radius of the head. Markers are made to fit, with names inside or above.
+    """
+    _outline(axes)
+    spots = places(positions)
+    size = marker_size(spots, points_per_unit)
+    for name, (x, y) in zip(ch_names, spots):
+        share = often[name]
+        axes.plot([x], [y], **_marker(share, size), zorder=2 if not share else 3)
+        if share:
+            _write_name(axes, name, (x, y), size, "white" if share == 1 else "black")
+    axes.set_aspect("equal")
+    axes.set_xlim(-1.25, 1.25)
+    axes.set_ylim(-1.2, 1.3)
+    axes.set_axis_off()
+
+
+def _write_name(axes: Any, name: str, spot: tuple[float, float], size: float, inside: str) -> None:
+    """Inside the marker where there is room, else above it."""
+    if size >= _SMALLEST_WITH_NAME:
+        axes.annotate(name, spot, ha="center", va="center", fontsize=0.4 * size, zorder=4, color=inside)
+        return
+    above = {"xytext": (0, 0.5 * size), "textcoords": "offset points", "va": "bottom"}
+    axes.annotate(name, spot, ha="center", fontsize=5, zorder=4, color="black", **above)
+
+
+def places(positions: Sequence[Sequence[float] | None]) -> np.ndarray:
+    """Positions (n, 2) on the page: distance from the middle = angle from the vertex, 1 at the rim of the head.
+
+    Sensors of unknown position stand in a row below the head.
+    """
+    unknown = [index for index, place in enumerate(positions) if place is None]
+    row = dict(zip(unknown, np.linspace(-1, 1, len(unknown)) if len(unknown) > 1 else [0.0]))
+    flat = [
+        (row[index], -1.15) if place is None else _on_page(np.asarray(place)) for index, place in enumerate(positions)
+    ]
+    return np.array(flat).reshape(-1, 2)
+
+
+def key_of_rings(figure: Any) -> None:
+    """The legend that says what rings mean."""
+    from matplotlib.lines import Line2D
+
+    shares = [(0.0, "never chosen"), (0.3, "chosen in 30 % of splits"), (0.7, "in 70 %"), (1.0, "always")]
+    handles = [Line2D([], [], **_marker(share, 11.0), label=label) for share, label in shares]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+
+
+def marker_size(spots: np.ndarray, points_per_unit: float) -> float:
+    """The size in points at which no two sensors touch, within reason."""
+    if len(spots) < 2:
+        return 16.0
+    distances = np.linalg.norm(spots[:, None] - spots[None], axis=2)
+    nearest = distances[~np.eye(len(spots), dtype=bool)].min()
+    return float(np.clip(0.92 * nearest * points_per_unit, 3.0, 18.0))
+
+
+def _marker(share: float, size: float) -> dict[str, Any]:
+    if not share:
+        return {"linestyle": "", "marker": "o", "markersize": min(4.0, 0.6 * size), "color": "#c8c8c8"}
+    ring = _WIDEST * size * share
+    return {
+        "linestyle": "",
+        "marker": "o",
+        # the ring is drawn half outside the circle
+        "markersize": size - ring,
+        "markerfacecolor": _COLOUR if share == 1 else "white",
+        "markeredgecolor": _COLOUR,
+        "markeredgewidth": ring,
+    }
+
+
+def _on_page(place: np.ndarray) -> tuple[float, float]:
+    radius = np.linalg.norm(place) or HEAD_RADIUS
+    angle = np.arccos(np.clip(place[2] / radius, -1, 1))
+    across = np.hypot(place[0], place[1]) or 1.0
+    distance = angle / (np.pi / 2)
+    return float(distance * place[0] / across), float(distance * place[1] / across)
+
+
+def _outline(axes: Any) -> None:
+    turn = np.linspace(0, 2 * np.pi, 200)
+    line = {"color": "#888888", "linewidth": 1.0, "zorder": 1}
+    axes.plot(1.0 * np.cos(turn), 1.0 * np.sin(turn), **line)
+    axes.plot([-0.12, 0, 0.12], [0.993, 1.13, 0.993], **line)
+    for side in (-1, 1):
+        ear = np.linspace(-np.pi / 2, np.pi / 2, 50)
+        axes.plot(side * (1.0 + 0.09 * np.cos(ear)), 0.17 * np.sin(ear), **line)

@@ -1,0 +1,202 @@
+"""The paper's tables as text, CSV, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, fields
+
+from mixnorm.report.paper import PAPER
+from mixnorm.study import METHODS, Results, Row
+
+_WORDS = ("Data set", "Method")
+"""Columns of words, which stand to the left; numbers stand to the right."""
+TOLERANCE = 1e-6
+"""The relative duality gap that every fit is asked to reach."""
+PLANS_OF_THE_PAPER = ("simulated", "epfl", "uam", "errp")
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of strings: column heads, rows, and remarks below it."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+
+
+def table(results: Results, form: str = "text") -> str:
+    """The table of a study in one of :data:`TABLE_FORMATS`."""
+    if form == "csv":
+        return _csv(results.rows())
+    return TABLE_FORMATS[form](sheet(results))
+
+
+def sheet(results: Results) -> Sheet:
+    """The rows of a study, with the paper's own beside them where it has them."""
+    rows, paper = results.rows(), _has_paper(results)
+    several = len(results.plan.datasets) > 1
+    sized = len(results.plan.n_train) > 1
+    truth = any(row.f_measure is not None for row in rows)
+    columns = [("Method", lambda row: METHODS[row.method].title)]
+    if several:
+        columns.insert(0, ("Data set", lambda row: row.dataset))
+    if sized:
+        columns.append(("Trials", lambda row: _number(row.n_train, 0)))
+    columns += [("AUC %", lambda row: _number(row.auc)), ("Sel %", lambda row: _number(row.sel))]
+    if truth:
+        columns.append(("F %", lambda row: _number(row.f_measure)))
+    columns.append(("p", lambda row: _p_value(row.p_value)))
+    if paper:
+        columns += _paper_columns(truth)
+    body = tuple(tuple(cell(row) for _, cell in columns) for row in rows)
+    return Sheet(tuple(head for head, _ in columns), body, tuple(_notes(results, rows)))
+
+
+def characters_sheet(results: Results) -> Sheet | None:
+    """Share of characters spelled right by number of repetitions; None where no speller was tested whole."""
+    shares = character_shares(results)
+    if not shares:
+        return None
+    longest = max(len(found) for found in shares.values())
+    sized, several = len(results.plan.n_train) > 1, len(results.plan.datasets) > 1
+    heads = (("Data set",) if several else ()) + ("Method",) + (("Trials",) if sized else ())
+    rows = [
+        ((dataset,) if several else ())
+        + (METHODS[method].title,)
+        + ((_number(n_train, 0),) if sized else ())
+        + tuple(_number(found[r] if r < len(found) else None, 1) for r in range(longest))
+        for (dataset, method, n_train), found in shares.items()
+    ]
+    note = "Characters spelled right, in percent, by number of repetitions; mean over subjects."
+    return Sheet(heads + tuple(str(r + 1) for r in range(longest)), tuple(rows), (note,))
+
+
+def character_shares(results: Results) -> dict[tuple[str, str, int | None], list[float]]:
+    """(data set, method, n_train) → percent right by repetitions, for as many as every subject has."""
+    shares = {}
+    for dataset in results.plan.datasets:
+        for n_train in results.plan.n_train or (None,):
+            for method in results.plan.methods:
+                found = [r for r in results.of(dataset.name, method, n_train) if r["characters"]]
+                if found:
+                    length = min(len(record["characters"]) for record in found)
+                    shares[dataset.name, method, n_train] = [_subject_mean(found, r) for r in range(length)]
+    return shares
+
+
+def _subject_mean(records: Sequence[dict], repetition: int) -> float:
+    by_subject: dict[str, list[float]] = {}
+    for record in records:
+        by_subject.setdefault(record["subject"], []).append(record["characters"][repetition])
+    return sum(sum(own) / len(own) for own in by_subject.values()) / len(by_subject)
+
+
+def as_text(content: Sheet) -> str:
+    """Aligned columns for a terminal."""
+    widths = [max(map(len, column)) for column in zip(content.heads, *content.rows)]
+    words = [head in _WORDS for head in content.heads]
+    lines = [_aligned(content.heads, widths, words), "  ".join("─" * width for width in widths)]
+    lines += [_aligned(row, widths, words) for row in content.rows]
+    return "\n".join([*lines, *content.notes])
+
+
+def as_markdown(content: Sheet) -> str:
+    """A pipe table."""
+    lines = [content.heads, tuple("---" if head in _WORDS else "---:" for head in content.heads), *content.rows]
+    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n\n".join([body, *content.notes])
+
+
+def as_latex(content: Sheet) -> str:
+    """A LaTeX tabular, to be read in with input."""
+    columns = "".join("l" if head in _WORDS else "r" for head in content.heads)
+    lines = [f"\\begin{{tabular}}{{{columns}}}", "\\hline"]
+    lines += [" & ".join(_escaped(head) for head in content.heads) + r" \\", "\\hline"]
+    lines += [" & ".join(_escaped(cell) for cell in row) + r" \\" for row in content.rows]
+    notes = [f"% {note}" for note in content.notes]
+    return "\n".join([*lines, "\\hline", "\\end{tabular}", *notes])
+
+
+TABLE_FORMATS: dict[str, Callable[[Sheet], str] | None] = {
+    "text": as_text,
+    "csv": None,
+    "markdown": as_markdown,
+    "latex": as_latex,
+}
+"""Name of a format → how it is written; CSV holds the rows themselves, unrounded."""
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([column.name for column in fields(Row)])
+    writer.writerows(["" if value is None else value for value in astuple(row)] for row in rows)
+    return stream.getvalue().rstrip("\n")
+
+
+def _has_paper(results: Results) -> bool:
+    return results.plan.name in PLANS_OF_THE_PAPER
+
+
+def _paper_columns(truth: bool) -> list[tuple[str, Callable[[Row], str]]]:
+    def published(name: str, show: Callable[[float | None], str]) -> Callable[[Row], str]:
+        return lambda row: show(getattr(PAPER[row.dataset].get(row.method), name, None))
+
+    names = [("paper: AUC", "auc", _number), ("Sel", "sel", _number)]
+    names += [("F", "f_measure", _number)] if truth else []
+    return [(head, published(name, show)) for head, name, show in [*names, ("p", "p_value", _p_value)]]
+
+
+def _notes(results: Results, rows: Sequence[Row]) -> list[str]:
+    plan = results.plan
+    counts = sorted({(row.n_subjects, row.n_splits) for row in rows if row.auc is not None})
+    over = ", ".join(f"{_plural(who, 'subject')}, {_plural(splits, 'split')}" for who, splits in counts[-1:])
+    trials = sorted({row.n_train for row in rows if row.n_train is not None})
+    size = f", {trials[0]} training trials" if len(trials) == 1 else ""
+    sets = ", ".join(dataset.name for dataset in plan.datasets)
+    notes = [f"{sets}: means over {over or 'nothing yet'} ({plan.split_by}){size}; p: exact Wilcoxon against SVM."]
+    if results.missing:
+        done = results.n_units - len(results.missing)
+        notes.append(f"NOT COMPLETE: {done} of {results.n_units} units done; missing: {_some(results.missing)}.")
+    if results.failed:
+        reasons = [f"{what}: {why}" for what, why in results.failed]
+        notes.append(f"FAILED, and not in the means: {_some(reasons)}.")
+    gaps = [record["dual_gap"] for record in results.records if (record.get("dual_gap") or 0) > TOLERANCE]
+    if gaps:
+        notes.append(
+            f"{_plural(len(gaps), 'fit')} stopped above a relative gap of {TOLERANCE:g}, at most {max(gaps):.1e}."
+        )
+    return notes
+
+
+def _some(items: Sequence[str], most: int = 5) -> str:
+    rest = f"; and {len(items) - most} more" if len(items) > most else ""
+    return "; ".join(items[:most]) + rest
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _p_value(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return "<0.0001" if value < 5e-5 else f"{value:.4f}" if value < 0.001 else f"{value:.3f}"
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int], words: Sequence[bool]) -> str:
+    padded = [cell.ljust(w) if left else cell.rjust(w) for cell, w, left in zip(cells, widths, words)]
+    return "  ".join(padded).rstrip()
+
+
+def _escaped(cell: str) -> str:
+    cell = cell.replace("–", "--")
+    for sign in "%_&#$":
+        cell = cell.replace(sign, f"\\{sign}")
+    return cell.replace("<", "$<$")

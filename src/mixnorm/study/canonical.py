@@ -1,0 +1,34 @@
+"""One text for one value: canonical JSON and its SHA-256, the names of everything a study keeps."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from difflib import get_close_matches
+from typing import Any
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys and no blanks; NaN and infinity, which JSON does not know, are refused."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+
+
+def sha256(text: str | bytes) -> str:
+    """The full digest in hexadecimal.
+
+    Examples
+    --------
+    >>> sha256("mixnorm")[:8]
+    '7c1bcdcc'
+    """
+    return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
+
+
+def known(word: Any, allowed: Any, what: str) -> str:
+    """The word itself, or an error that names the nearest valid one."""
+    allowed = list(allowed)
+    if word in allowed:
+        return word
+    near = get_close_matches(str(word), allowed, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else "there is none like it."
+    raise ValueError(f"Unknown {what} {word!r}: {hint} Known are {', '.join(allowed)}.")

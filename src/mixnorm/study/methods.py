@@ -1,0 +1,163 @@
+"""The methods that a study compares, by the names that plans and rows use.
+
+A method is a function from training trials, test trials and settings to an :class:`Outcome`; it never sees the labels
+of the test trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+
+from mixnorm import GroupSVCCV, MultiTaskGroupSVCCV
+from mixnorm.eeg.folds import InOrder
+from mixnorm.eeg.readers.guard import require
+from mixnorm.study.peers import lda, xdawn_lda, xdawncov_ts_lr
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Grids and folds of the inner cross-validation.
+
+    ``honest``: whether the inner folds keep trials of one character (or block) together, as the outer split does.
+    """
+
+    alphas: tuple[float, ...]
+    qs: tuple[float, ...]
+    similarities: tuple[float, ...]
+    folds: int
+    honest: bool
+
+
+@dataclass(frozen=True)
+class Training:
+    """Scaled trials X (n, channels, times), labels y, whose they are, and which must stay together in inner folds."""
+
+    X: NDArray[np.float64] = field(repr=False)
+    y: NDArray[np.int64] = field(repr=False)
+    subject: NDArray[np.str_] = field(repr=False)
+    groups: NDArray[np.int64] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method says about test trials.
+
+    Attributes
+    ----------
+    scores : (n_test,) array
+    selected : (n_channels,) mask
+    chosen : dict
+        The parameters that the inner cross-validation chose, and the certificate of the final fit.
+    path_scores : (n_alphas, n_test) array or None
+        Along the grid of alphas, where the method has a path.
+    path_selected : (n_alphas, n_channels) mask or None
+    """
+
+    scores: NDArray[np.float64] = field(repr=False)
+    selected: NDArray[np.bool_] = field(repr=False)
+    chosen: Mapping[str, float | None]
+    path_scores: NDArray[np.float64] | None = field(default=None, repr=False)
+    path_selected: NDArray[np.bool_] | None = field(default=None, repr=False)
+
+
+Fit = Callable[[Training, NDArray, NDArray, Settings], Outcome]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of the table below.
+
+    ``title`` is its name in print, ``cohort`` whether it learns from all subjects at once, ``uses`` the grids it
+    depends on, ``needs`` the optional module and extra without which it cannot run.
+    """
+
+    title: str
+    fit: Fit
+    cohort: bool = False
+    uses: tuple[str, ...] = ("alphas",)
+    needs: tuple[str, str] | None = None
+
+    def check(self) -> None:
+        """Import what the method needs, or say which extra brings it."""
+        if self.needs:
+            require(*self.needs)
+
+
+def _sensor_svm(
+    train: Training, X: NDArray, _who: NDArray, settings: Settings, *, several_q: bool = False, **options: Any
+) -> Outcome:
+    """The paper's single-subject methods; the path is that of the refit at the chosen q."""
+    q = settings.qs if several_q else 2.0
+    model = GroupSVCCV(settings.alphas, q=q, cv=inner_folds(train, settings), **options).fit(train.X, train.y)
+    coefs, intercepts = model.path_coefs_, model.path_intercepts_
+    return Outcome(
+        scores=model.decision_function(X),
+        selected=np.isin(np.arange(X.shape[1]), model.selected_groups_),
+        chosen={
+            "alpha": model.alpha_,
+            "q": model.q_ if options["penalty"] == "group" else None,
+            "dual_gap": model.dual_gap_,
+        },
+        path_scores=coefs @ X.reshape(len(X), -1).T + intercepts[:, None],
+        path_selected=(coefs.reshape(len(coefs), X.shape[1], -1) != 0).any(axis=2),
+    )
+
+
+def _multi_subject(train: Training, X: NDArray, who: NDArray, settings: Settings, *, similar: bool) -> Outcome:
+    """Sensors chosen for all subjects together; the newcomer of a leave-one-subject-out split gets the mean."""
+    similarities = settings.similarities if similar else (0.0,)
+    model = MultiTaskGroupSVCCV(settings.alphas, similarities=similarities, cv=inner_folds(train, settings))
+    model.fit(train.X, train.y, subjects=train.subject)
+    known = np.isin(who, train.subject).all()
+    return Outcome(
+        scores=model.decision_function(X, subjects=who) if known else model.decision_function(X),
+        selected=np.isin(np.arange(X.shape[1]), model.selected_groups_),
+        chosen={"alpha": model.alpha_, "similarity": model.similarity_, "dual_gap": model.dual_gap_},
+    )
+
+
+def _peer(train: Training, X: NDArray, _who: NDArray, settings: Settings, *, make: Callable[[Any], Any]) -> Outcome:
+    """What people would use instead: all sensors, parameters by a grid search on the same inner folds."""
+    search = make(inner_folds(train, settings)).fit(train.X, train.y)
+    return Outcome(search.decision_function(X), np.ones(X.shape[1], dtype=bool), {})
+
+
+def inner_folds(train: Training, settings: Settings) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Folds of the inner cross-validation: of every subject a share, stratified, or whole characters in order."""
+    number = np.empty(len(train.y), dtype=np.int64)
+    for who in np.unique(train.subject):
+        mine = np.flatnonzero(train.subject == who)
+        if settings.honest:
+            splits = InOrder(settings.folds).split(mine, groups=train.groups[mine])
+        else:
+            splits = StratifiedKFold(settings.folds).split(mine, train.y[mine])
+        for fold, (_, test) in enumerate(splits):
+            number[mine[test]] = fold
+    return [(np.flatnonzero(number != fold), np.flatnonzero(number == fold)) for fold in range(settings.folds)]
+
+
+_RIEMANN = ("pyriemann", "moabb")
+
+METHODS: dict[str, Method] = {
+    "svm": Method("SVM", partial(_sensor_svm, penalty="l2")),
+    "svm-1": Method("SVM-1", partial(_sensor_svm, penalty="l1")),
+    "gsvm-2": Method("GSVM-2", partial(_sensor_svm, penalty="group")),
+    "gsvm-q": Method("GSVM-q", partial(_sensor_svm, penalty="group", several_q=True), uses=("alphas", "qs")),
+    "gsvm-a": Method("GSVM-a", partial(_sensor_svm, penalty="group", adaptive=True)),
+    "svm-full": Method("SVM-Full", partial(_sensor_svm, penalty="l2"), cohort=True),
+    "mgsvm-2": Method("MGSVM-2", partial(_multi_subject, similar=False), cohort=True),
+    "mgsvm-2s": Method(
+        "MGSVM-2s", partial(_multi_subject, similar=True), cohort=True, uses=("alphas", "similarities")
+    ),
+    "lda": Method("LDA (shrinkage)", partial(_peer, make=lda), uses=()),
+    "xdawn-lda": Method("Xdawn + LDA", partial(_peer, make=xdawn_lda), uses=(), needs=_RIEMANN),
+    "xdawncov-ts-lr": Method("XdawnCov + TS + LR", partial(_peer, make=xdawncov_ts_lr), uses=(), needs=_RIEMANN),
+}
+"""Name in plans and rows → method."""

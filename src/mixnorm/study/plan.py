@@ -1,0 +1,272 @@
+"""A plan: what a study does, as data. Nothing in a plan file is ever executed."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixnorm.eeg import PRESETS, Preparation
+from mixnorm.eeg.readers import SUFFIXES
+from mixnorm.eeg.readers.moabb_sets import PREFIX
+from mixnorm.study.canonical import canonical, known
+from mixnorm.study.methods import METHODS
+
+SPLITS_BY = ("random", "session", "character", "subject")
+"""How trials are divided: the paper's way, and three honest ones."""
+
+PAPER_ALPHAS = tuple(float(alpha) for alpha in np.logspace(-3, 1, 9))
+PAPER_QS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
+SIMILARITIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+
+
+class PlanError(ValueError):
+    """A plan that cannot be followed; the text says where and why."""
+
+
+@dataclass(frozen=True)
+class DatasetPlan:
+    """Where trials come from and what is done to them before any split.
+
+    Attributes
+    ----------
+    name : str
+        The ``dataset`` of the rows.
+    source : str
+        "simulated", "cohort", a file or folder that the ``eeg`` ring reads (absolute, or relative to the plan file,
+        the working directory or $MIXNORM_DATA, whichever has it), or "moabb:NAME".
+    preparation : dict
+        As :meth:`mixnorm.eeg.Preparation.to_dict` writes it; in a file the name of a preset, or a ``preset`` and the
+        fields that differ from it.
+    options : dict
+        Keywords of the simulation, or of :func:`mixnorm.eeg.read_recordings`.
+    subjects : tuple of str
+        Only these; empty: all.
+    sessions : int or None
+        Only the first so many sessions of each subject.
+    where : str
+        Where to get the files, for those who do not have them.
+    """
+
+    name: str
+    source: str
+    preparation: Mapping[str, Any] | None = None
+    options: Mapping[str, Any] | None = None
+    subjects: tuple[str, ...] = ()
+    sessions: int | None = None
+    where: str = ""
+
+    @property
+    def drawn(self) -> bool:
+        """Whether every split draws new data."""
+        return self.source in ("simulated", "cohort")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Data, splits, methods, grids and seed of a study.
+
+    Attributes
+    ----------
+    name, about : str
+    datasets : tuple of DatasetPlan
+    methods : tuple of str
+    splits : int
+        Random splits (or draws) of every subject; the number of folds for ``split_by="character"``; the most
+        sessions left out in turn for ``"session"``.
+    split_by : {"random", "session", "character", "subject"}
+    n_train : tuple of int
+        Training trials per subject, one study for each number. Empty: for random splits 1000, or four fifths where a
+        subject has fewer; all that is not test data otherwise.
+    alphas, qs, similarities : tuple of float
+        The grids of the inner cross-validation.
+    folds : int
+        Of the inner cross-validation.
+    scatter_at : int or None
+        The number of training trials at which subjects are compared in a scatter plot; None: the largest.
+    seed : int
+    """
+
+    name: str
+    datasets: tuple[DatasetPlan, ...]
+    methods: tuple[str, ...]
+    about: str = ""
+    splits: int = 10
+    split_by: str = "random"
+    n_train: tuple[int, ...] = ()
+    alphas: tuple[float, ...] = PAPER_ALPHAS
+    qs: tuple[float, ...] = PAPER_QS
+    similarities: tuple[float, ...] = SIMILARITIES
+    folds: int = 3
+    scatter_at: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for method in self.methods:
+            known(method, METHODS, "method")
+        known(self.split_by, SPLITS_BY, "way to split")
+        if not self.methods or len(set(self.methods)) < len(self.methods):
+            raise PlanError(f"{self.name}: methods must be named once each, and at least one.")
+        names = [dataset.name for dataset in self.datasets]
+        if not names or len(set(names)) < len(names):
+            raise PlanError(f"{self.name}: data sets need names of their own, and there must be at least one.")
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        for name, least in (("splits", 1), ("folds", 2), ("seed", 0)):
+            _check_whole(f"{self.name}: {name}", getattr(self, name), least)
+        for number in self.n_train:
+            _check_whole(f"{self.name}: n_train", number, 2)
+        for name in ("alphas", "qs", "similarities"):
+            values = getattr(self, name)
+            positive = all(_is_number(value) and (value > 0 or name == "similarities") for value in values)
+            if not values or not positive or any(value < 0 for value in values):
+                raise PlanError(f"{self.name}: {name} must be finite positive numbers, but got {list(values)}.")
+        if not all(1 <= q <= 2 for q in self.qs):
+            raise PlanError(f"{self.name}: every q must lie between 1 and 2, but got {list(self.qs)}.")
+
+    def with_(self, **changes: Any) -> Plan:
+        """The same plan with some fields changed; None leaves a field as it is."""
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return _plain(asdict(self))
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Plan:
+        """The plan that :meth:`to_dict` described, or that a TOML file holds under the same keys."""
+        return _plan(dict(description))
+
+    def identity(self) -> str:
+        """Canonical text of all that two runs in one folder must share: everything but how much of it is done."""
+        description = self.to_dict()
+        for name in ("splits", "methods", "about", "scatter_at"):
+            if name != "splits" or self.split_by != "character":
+                del description[name]
+        return canonical(description)
+
+
+def load_plan(name: str) -> Plan:
+    """A plan by the name of a built-in one, from a TOML file, or for a recording or "moabb:" name as it is.
+
+    Examples
+    --------
+    >>> load_plan("simulated").methods
+    ('svm', 'svm-1', 'gsvm-2', 'gsvm-q', 'gsvm-a')
+    """
+    if name in BUILT_IN:
+        return Plan.from_dict(tomllib.loads(_built_in_file(name).read_text(encoding="utf-8")))
+    path = Path(name)
+    if path.suffix == ".toml":
+        return _from_file(path)
+    if name.startswith(PREFIX) or path.is_dir() or path.name.endswith(SUFFIXES):
+        return _around(name)
+    known(name, BUILT_IN, "plan")
+    raise AssertionError("unreachable")  # pragma: no cover
+
+
+def _from_file(path: Path) -> Plan:
+    if not path.is_file():
+        raise PlanError(f"{path}: there is no such plan file.")
+    try:
+        description = tomllib.loads(path.read_text(encoding="utf-8"))
+        description.setdefault("name", path.stem)
+        plan = Plan.from_dict(description)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PlanError(f"{path}: not a TOML file ({error}).") from error
+    except ValueError as error:
+        raise PlanError(f"{path}: {error}") from error
+    beside = [replace(d, source=str(p)) if (p := path.parent / d.source).exists() else d for d in plan.datasets]
+    return replace(plan, datasets=tuple(beside))
+
+
+def _around(source: str) -> Plan:
+    """The single-subject protocol on any source."""
+    name = Path(source).stem if not source.startswith(PREFIX) else source.removeprefix(PREFIX).replace("/", "-")
+    single = tuple(method for method in BUILT_IN_METHODS if method in METHODS)
+    return Plan(name=name, datasets=(DatasetPlan(name, source),), methods=single)
+
+
+BUILT_IN_METHODS = ("svm", "svm-1", "gsvm-2", "gsvm-q", "gsvm-a")
+"""The methods of the paper's Tables 1 and 2."""
+
+BUILT_IN = ("simulated", "cohort", "epfl", "uam", "errp", "epfl-mtl", "uam-mtl")
+"""Plans that come with the package."""
+
+
+def _built_in_file(name: str) -> Any:
+    return files("mixnorm.study") / "plans" / f"{name}.toml"
+
+
+def _plan(description: dict[str, Any]) -> Plan:
+    datasets = description.pop("dataset", None) or description.pop("datasets", ())
+    allowed = [field.name for field in fields(Plan) if field.name != "datasets"]
+    for key in description:
+        known(key, [*allowed, "dataset"], "plan key")
+    values = {key: _tuple(value) for key, value in description.items()}
+    for key in ("n_train", "alphas", "qs", "similarities", "methods"):
+        if key in values and not isinstance(values[key], tuple):
+            values[key] = _grid(values[key]) if isinstance(values[key], Mapping) else (values[key],)
+    for key in ("name", "methods"):
+        if key not in values:
+            raise PlanError(f"The plan has no {key!r}.")
+    return Plan(**values, datasets=tuple(_dataset(dict(dataset)) for dataset in datasets))
+
+
+def _dataset(description: dict[str, Any]) -> DatasetPlan:
+    for key in description:
+        known(key, [field.name for field in fields(DatasetPlan)], "key of a data set")
+    if "source" not in description:
+        raise PlanError(f"The data set {description.get('name', '')!r} has no 'source'.")
+    description.setdefault("name", Path(description["source"]).stem)
+    if description.get("preparation") is not None:
+        description["preparation"] = _preparation(description["preparation"])
+    return DatasetPlan(**{key: _tuple(value) for key, value in description.items()})
+
+
+def _preparation(words: str | Mapping[str, Any]) -> dict[str, Any]:
+    """A preset by name; or fields, where TOML has them, on top of a ``preset`` ("default" if none is named)."""
+    if isinstance(words, str):
+        words = {"preset": words}
+    changes = dict(words)
+    base = Preparation.preset(known(changes.pop("preset", "default"), PRESETS, "preset")).to_dict()
+    for key in changes:
+        known(key, base, "key of a preparation")
+    return Preparation.from_dict({**base, **changes}).to_dict()
+
+
+def _grid(span: Mapping[str, Any]) -> tuple[float, ...]:
+    """``{low, high, count}``: evenly spaced logarithms."""
+    for key in span:
+        known(key, ("low", "high", "count"), "key of a grid")
+    low, high, count = (span.get(key) for key in ("low", "high", "count"))
+    _check_whole("count of a grid", count, 1)
+    if not (_is_number(low) and _is_number(high) and 0 < low <= high):
+        raise PlanError(f"A grid needs 0 < low ≤ high, but got {low!r} and {high!r}.")
+    return tuple(float(value) for value in np.geomspace(low, high, count))
+
+
+def _check_whole(what: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise PlanError(f"{what} must be a whole number from {least}, but got {value!r}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, tuple | list) else value

@@ -1,0 +1,208 @@
+"""What a study found: subject-wise results as a table, and the rows of the paper's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixnorm.eeg.readers.guard import require
+from mixnorm.study.plan import Plan
+from mixnorm.study.statistics import wilcoxon_exact
+from mixnorm.study.store import Store, StoreError
+
+BASELINE = "svm"
+"""The method that all others are tested against."""
+
+
+COLUMNS = (
+    *("dataset", "method", "subject", "split", "n_train", "n_test", "auc", "sel", "f_measure"),
+    *("n_channels", "selected", "alpha", "q", "similarity", "dual_gap"),
+)
+"""Columns of :func:`load_results`."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the paper's tables: means over splits, then over subjects; AUC and shares in percent.
+
+    ``p_value`` is that of the exact Wilcoxon test of the AUC against ``svm``; None: there is none.
+    """
+
+    dataset: str
+    method: str
+    n_train: int | None
+    auc: float | None
+    sel: float | None
+    f_measure: float | None
+    p_value: float | None
+    n_subjects: int
+    n_splits: int
+
+
+@dataclass(frozen=True)
+class Results:
+    """All results of a folder.
+
+    Attributes
+    ----------
+    plan : Plan
+    datasets : dict
+        Subjects, channels and positions of every data set.
+    records : list of dict
+        One per data set, method, subject, split and number of training trials.
+    failed : list of (str, str)
+        What has no result, and why.
+    missing : list of str
+        What has not been done yet.
+    n_units : int
+    """
+
+    plan: Plan
+    datasets: dict[str, dict[str, Any]] = field(repr=False)
+    records: list[dict[str, Any]] = field(repr=False)
+    failed: list[tuple[str, str]]
+    missing: list[str]
+    n_units: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether every unit was done; one that failed was done."""
+        return not self.missing
+
+    def rows(self) -> list[Row]:
+        """The rows of the table, data sets and methods in the order of the plan."""
+        drawn = {dataset.name: dataset.drawn for dataset in self.plan.datasets}
+        places = [
+            (dataset.name, method, n_train)
+            for dataset in self.plan.datasets
+            for n_train in self.plan.n_train or (None,)
+            for method in self.plan.methods
+        ]
+        return [self._row(place, drawn[place[0]]) for place in places]
+
+    def of(self, dataset: str, method: str, n_train: int | None) -> list[dict[str, Any]]:
+        """The records of a row."""
+        place = (dataset, method, n_train)
+        return [r for r in self.records if (r["dataset"], r["method"], r["n_train_asked"]) == place]
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``mixnorm study --json`` prints."""
+        return {
+            "plan": self.plan.name,
+            "complete": self.complete,
+            "units_done": self.n_units - len(self.missing),
+            "units_total": self.n_units,
+            "rows": [asdict(row) for row in self.rows()],
+        }
+
+    def _row(self, place: tuple[str, str, int | None], drawn: bool) -> Row:
+        mine = self.of(*place)
+        base = self.of(place[0], BASELINE, place[2]) if place[1] != BASELINE else []
+        trials = {record["n_train"] for record in mine}
+        return Row(
+            dataset=place[0],
+            method=place[1],
+            n_train=place[2] if place[2] is not None else (trials.pop() if len(trials) == 1 else None),
+            auc=mean_over_subjects(mine, "auc"),
+            sel=mean_over_subjects(mine, "sel"),
+            f_measure=mean_over_subjects(mine, "f_measure"),
+            p_value=paired_p_value(mine, base, "split" if drawn else "subject"),
+            n_subjects=len({record["subject"] for record in mine}),
+            n_splits=len({record["split"] for record in mine}),
+        )
+
+
+def read_results(folder: str | Path, partial: bool = False) -> Results:
+    """All results of a folder.
+
+    Parameters
+    ----------
+    folder : path
+        What :func:`run_study` wrote.
+    partial : bool
+        Whether an incomplete study will do; it is refused otherwise.
+    """
+    store = Store(folder)
+    study = store.study()
+    records, failed, missing = [], [], []
+    for unit in study["units"]:
+        result = store.read(unit["key"])
+        if result is None:
+            missing.append(_describe(unit))
+        elif result["failed"] is not None:
+            failed.append((_describe(unit), result["failed"]))
+        else:
+            records += [_record(unit, record) for record in result["records"]]
+    if missing and not partial:
+        raise StoreError(
+            f"{store.folder}: the study is not complete, {len(missing)} of {len(study['units'])} units are missing "
+            f"(the first: {missing[0]}). Run it again to continue, or ask for what there is with --partial."
+        )
+    plan = Plan.from_dict(study["plan"])
+    return Results(plan, study["datasets"], records, failed, missing, len(study["units"]))
+
+
+def load_results(folder: str | Path, partial: bool = False) -> Any:
+    """Subject-wise results as a tidy DataFrame: one row per data set, method, subject, split and training size.
+
+    Parameters
+    ----------
+    folder : path
+        What ``mixnorm study`` wrote.
+    partial : bool
+        Whether an incomplete study will do.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``dataset, method, subject, split, n_train, n_test, auc, sel, f_measure`` (percent), ``n_channels,
+        selected`` (names), ``alpha, q, similarity, dual_gap``.
+    """
+    pandas = require("pandas", "report")
+    return pandas.DataFrame(read_results(folder, partial).records, columns=COLUMNS)
+
+
+def mean_over_subjects(records: Iterable[dict[str, Any]], name: str) -> float | None:
+    """Mean over the splits of each subject, then over subjects."""
+    means = _means(records, name, "subject")
+    return float(np.mean(list(means.values()))) if means else None
+
+
+def paired_p_value(records: Sequence[dict[str, Any]], baseline: Sequence[dict[str, Any]], over: str) -> float | None:
+    """Exact Wilcoxon test of the AUC, paired over subjects, or over splits where each draws new data."""
+    mine, other = (_means(part, "auc", over) for part in (records, baseline))
+    common = sorted(set(mine) & set(other), key=str)
+    if not common:
+        return None
+    return wilcoxon_exact([mine[key] for key in common], [other[key] for key in common])
+
+
+def _means(records: Iterable[dict[str, Any]], name: str, over: str) -> dict[Any, float]:
+    values: dict[Any, list[float]] = {}
+    for record in records:
+        if record[name] is not None:
+            values.setdefault(record[over], []).append(record[name])
+    return {key: float(np.mean(found)) for key, found in values.items()}
+
+
+def _record(unit: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
+    chosen = {name: record["chosen"].get(name) for name in ("alpha", "q", "similarity", "dual_gap")}
+    return {
+        "dataset": unit["dataset"],
+        "method": unit["method"],
+        "split": unit["split"],
+        "n_train_asked": unit["n_train"],
+        "sel": 100 * len(record["selected"]) / record["n_channels"],
+        **{name: value for name, value in record.items() if name != "chosen"},
+        **chosen,
+    }
+
+
+def _describe(unit: dict[str, Any]) -> str:
+    who = "all subjects" if unit["subject"] is None else f"subject {unit['subject']}"
+    trials = "" if unit["n_train"] is None else f", {unit['n_train']} training trials"
+    return f"{unit['dataset']}, {who}, split {unit['split']}{trials}, {unit['method']}"

@@ -1,0 +1,96 @@
+"""Run a plan: what is missing is computed, and kept the moment it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mixnorm.study.backends import BACKENDS, run_dask, run_joblib
+from mixnorm.study.canonical import known
+from mixnorm.study.data import Data
+from mixnorm.study.plan import Plan
+from mixnorm.study.store import Store
+from mixnorm.study.units import Unit, Work, code_version, expand
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where units run: the backend, its number of processes, or the address of its scheduler."""
+
+    backend: str = "joblib"
+    jobs: int = 1
+    address: str | None = None
+
+
+def run_study(
+    plan: Plan,
+    folder: str | Path,
+    where: Where | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Store:
+    """Do what a folder does not hold yet of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+    folder : path
+        Where the results are kept. Interrupted at any moment, the same call continues.
+    where : Where, optional
+        One process by default.
+    progress : callable
+        Called with the numbers of units done and in all, at the start and after each unit.
+
+    Returns
+    -------
+    Store
+    """
+    where = where or Where()
+    known(where.backend, BACKENDS, "backend")
+    store = Store(folder)
+    work = expand(plan)
+    with store.locked():
+        store.write_study(_study(work))
+        missing = [unit for unit in work.units if store.read(unit.key) is None]
+        done = len(work.units) - len(missing)
+        tell = progress or (lambda _done, _total: None)
+        tell(done, len(work.units))
+        with closing(_results(work, missing, where)) as results:
+            for result in results:
+                store.write(result["unit"]["key"], result)
+                done += 1
+                tell(done, len(work.units))
+    return store
+
+
+def _results(work: Work, missing: list[Unit], where: Where) -> Generator[dict[str, Any], None, None]:
+    if not missing:
+        return (nothing for nothing in ())
+    if where.backend == "dask":
+        return run_dask(work, missing, where.address)
+    return run_joblib(work, missing, where.jobs)
+
+
+def _study(work: Work) -> dict[str, Any]:
+    return {
+        "plan": work.plan.to_dict(),
+        "identity": work.plan.identity(),
+        "code": code_version(),
+        "datasets": {name: _about(data) for name, data in work.data.items()},
+        "units": [unit.to_dict() for unit in work.units],
+    }
+
+
+def _about(data: Data) -> dict[str, Any]:
+    """What reports need to know about a data set without reading it again."""
+    design = data.first()
+    placed = [None if any(p != p for p in place) else place for place in design.positions.tolist()]
+    return {
+        "hash": data.hash,
+        "subjects": list(data.subjects),
+        "ch_names": list(design.ch_names),
+        "positions": placed,
+        "times": design.times.tolist(),
+    }

@@ -1,0 +1,49 @@
+"""The exact Wilcoxon signed-rank test."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import rankdata
+
+
+def wilcoxon_exact(x: ArrayLike, y: ArrayLike) -> float | None:
+    """Two-sided p-value of the signed-rank test on paired samples, exact with ties.
+
+    Zero differences are dropped, equal ones share their midrank, and the p-value is the share of all sign flips whose
+    rank sum lies at least as far from its mean. The distribution is counted by adding one difference at a time: 30
+    subjects take no longer than 8.
+
+    Parameters
+    ----------
+    x, y : (n,) arrays
+        Paired samples.
+
+    Returns
+    -------
+    float or None
+        None where no two values differ: there is nothing to test.
+
+    Examples
+    --------
+    >>> wilcoxon_exact([3, 4, 5, 6, 7], [1, 1, 1, 1, 1])
+    0.0625
+    """
+    difference = np.asarray(x, dtype=float) - np.asarray(y, dtype=float)
+    if np.isnan(difference).any():
+        raise ValueError("The paired samples hold NaN; leave incomplete pairs out.")
+    difference = difference[difference != 0]
+    if not len(difference):
+        return None
+    # Midranks are whole or half numbers: doubled, they can be counted.
+    doubled = np.rint(2 * rankdata(np.abs(difference))).astype(int)
+    counts = np.zeros(doubled.sum() + 1)
+    counts[0] = 1.0
+    for rank in doubled:
+        shifted = np.zeros_like(counts)
+        shifted[rank:] = counts[: len(counts) - rank]
+        counts = (counts + shifted) / 2
+    observed = doubled[difference > 0].sum()
+    center = doubled.sum() / 2
+    far = np.abs(np.arange(len(counts)) - center) >= abs(observed - center)
+    return float(min(1.0, counts[far].sum()))

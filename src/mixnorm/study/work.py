@@ -1,0 +1,105 @@
+"""One unit from trials to scores. Runs in whatever process a backend puts it; returns plain JSON."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from mixnorm.eeg import Design
+from mixnorm.study.data import Data, Part
+from mixnorm.study.methods import METHODS, Outcome, Training
+from mixnorm.study.scores import auc_percent, characters_percent, f_measure_percent
+from mixnorm.study.splits import Split, SplitRule, split_trials
+from mixnorm.study.units import Unit
+
+
+def run_unit(unit: Unit, data: Data) -> dict[str, Any]:
+    """The result of a unit: one record per tested subject, or the reason why there is none.
+
+    One BLAS thread: two do not give the same bits as one, and the processes share the cores among them.
+    """
+    with threadpool_limits(1), warnings.catch_warnings():
+        # What a grid holds is the plan's choice: its ends are there to be rejected by the inner folds.
+        warnings.filterwarnings("ignore", "The first stage of the adaptive norm chose no sensor", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            records, reason = _records(unit, data.part(unit.split)), None
+        except ValueError as error:
+            records, reason = [], str(error)
+    return {"unit": unit.to_dict(), "failed": reason, "records": records}
+
+
+def scaled(design: Design, split: Split, rule: SplitRule) -> tuple[Training, NDArray[np.float64]]:
+    """Training and test trials scaled by what the training trials show.
+
+    Every subject by its own; a subject left out has shown nothing yet, so all are then scaled alike.
+    """
+    X = np.empty_like(design.X)
+    whose = np.unique(design.subject) if rule.by != "subject" else [None]
+    for who in whose:
+        mine = slice(None) if who is None else design.subject == who
+        learn = split.train if who is None else split.train[design.subject[split.train] == who]
+        X[mine] = design.preparation.scaler().fit(design.X[learn]).transform(design.X[mine])
+    train = Training(
+        X[split.train], design.y[split.train], design.subject[split.train], design.trial_groups()[split.train]
+    )
+    return train, X[split.test]
+
+
+def _records(unit: Unit, part: Part) -> list[dict[str, Any]]:
+    design, rule = part.design, unit.rule()
+    split = split_trials(design, rule)
+    _check_classes(design, split)
+    train, X = scaled(design, split, rule)
+    outcome = METHODS[unit.method].fit(train, X, design.subject[split.test], unit.settings())
+    whose = design.subject[split.test]
+    return [_record(part, split, whose == who, str(who), outcome) for who in dict.fromkeys(whose.tolist())]
+
+
+def _check_classes(design: Design, split: Split) -> None:
+    for what, where in (("training", split.train), ("test", split.test)):
+        for who in np.unique(design.subject[where]):
+            mine = where[design.subject[where] == who]
+            if len(np.unique(design.y[mine])) < 2:
+                kind = "targets" if design.y[mine[0]] == 1 else "non-targets"
+                raise ValueError(f"subject {who}: all {len(mine)} {what} trials are {kind}; two classes are needed")
+
+
+def _record(part: Part, split: Split, mine: NDArray[np.bool_], who: str, outcome: Outcome) -> dict[str, Any]:
+    """Scores of one tested subject; AUC and F-measure in percent."""
+    design, test = part.design, split.test[mine]
+    selected = [name for name, chosen in zip(design.ch_names, outcome.selected) if chosen]
+    y, scores = design.y[test], outcome.scores[mine]
+    truth = (part.truth or {}).get(who)
+    # Characters can be spelled only where all their trials are tested, as honest splits leave them.
+    order = np.argsort(test)
+    torn = np.isin(design.character[test], design.character[split.train]).any()
+    spelled = (
+        None
+        if torn
+        else characters_percent(scores[order], y[order], design.stimulus[test][order], design.character[test][order])
+    )
+    return {
+        "subject": who,
+        "n_train": int(np.sum(design.subject[split.train] == who)) or len(split.train),
+        "n_test": len(test),
+        "n_channels": len(design.ch_names),
+        "auc": auc_percent(y, scores[:, None])[0],
+        "selected": selected,
+        "f_measure": None if truth is None else f_measure_percent(selected, truth),
+        "characters": spelled,
+        "chosen": dict(outcome.chosen),
+        "path": _path(outcome, y, mine),
+    }
+
+
+def _path(outcome: Outcome, y: NDArray[np.int64], mine: NDArray[np.bool_]) -> list[dict[str, Any]] | None:
+    if outcome.path_scores is None:
+        return None
+    aucs = auc_percent(y, outcome.path_scores[:, mine].T)
+    return [{"n_selected": int(selected.sum()), "auc": auc} for selected, auc in zip(outcome.path_selected, aucs)]

@@ -1,0 +1,137 @@
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mixnorm.eeg import electrode_positions
+from mixnorm.eeg.simulate import ELECTRODES
+from mixnorm.report import write_report
+from mixnorm.report.figures import auc_against_sensors, auc_against_trials, scatter, sensors
+from mixnorm.report.heads import marker_size, places
+from mixnorm.study import DatasetPlan, Plan, Results
+
+NAMES = ["Fz", "Cz", "Pz", "Oz", "odd"]
+
+
+@pytest.fixture
+def results():
+    """Two subjects, two sizes, three splits, with paths and characters."""
+    rng = np.random.default_rng(0)
+    methods = ("svm", "gsvm-2", "gsvm-a", "mgsvm-2s")
+    records = [
+        {
+            "dataset": "mine",
+            "method": method,
+            "subject": who,
+            "split": split,
+            "n_train_asked": n_train,
+            "n_train": n_train,
+            "auc": 70 + 5 * rng.random() + n_train / 100,
+            "sel": 60.0,
+            "f_measure": None,
+            "selected": NAMES if method == "svm" else ["Cz", "Pz"] if split else ["Cz"],
+            "characters": [50.0, 75.0],
+            "path": None if method.startswith("m") else [{"n_selected": k, "auc": 60.0 + k} for k in (5, 2, 0)],
+        }
+        for method in methods
+        for who in ("A", "B")
+        for split in range(3)
+        for n_train in (50, 500)
+    ]
+    plan = Plan(
+        name="mine", datasets=(DatasetPlan("mine", "x.npz"),), methods=methods, n_train=(50, 500), scatter_at=50
+    )
+    places = [None if np.isnan(p).any() else p.tolist() for p in electrode_positions(NAMES)]
+    about = {"mine": {"ch_names": NAMES, "positions": places, "subjects": ["A", "B"]}}
+    return Results(plan, about, records, [], [], 48)
+
+
+def texts(figure):
+    from matplotlib.text import Text
+
+    return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
+
+
+def test_every_figure_is_written_twice_and_the_same_again(results, tmp_path):
+    first = write_report(results, tmp_path / "one")
+    names = {path.stem for path in first.figures}
+    assert names == {
+        "sensors-gsvm-2",
+        "sensors-gsvm-a",
+        "sensors-mgsvm-2s",
+        "auc-sensors",
+        "auc-trials",
+        "scatter",
+        "characters",
+    }
+    assert {path.suffix for path in first.figures} == {".png", ".svg"}
+    assert {path.name for path in first.tables} >= {"table.txt", "table.csv", "table.md", "table.tex", "characters.md"}
+
+
+def test_the_same_results_give_the_same_files(results, tmp_path):
+    few = replace(results, plan=results.plan.with_(methods=("svm", "gsvm-2"), n_train=(50,)))
+    one, two = (write_report(few, tmp_path / name).figures for name in ("one", "two"))
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+
+
+def test_rings_are_as_wide_as_sensors_were_chosen_often(results):
+    axes = sensors(results, "mine", "gsvm-a", 50).axes[0]
+    circles = {tuple(np.round(line.get_xydata()[0], 3)): line for line in axes.lines if line.get_marker() == "o"}
+    assert len(circles) == len(NAMES)
+    cz, pz, fz = (
+        circles[tuple(np.round(place, 3))] for place in places([[0, 0, 1], [0, -0.588, 0.809], [0, 0.588, 0.809]])
+    )
+    assert cz.get_markerfacecolor() != "white"
+    assert pz.get_markerfacecolor() == "white"
+    assert pz.get_markeredgewidth() == pytest.approx(2 / 3 * cz.get_markeredgewidth())
+    assert fz.get_markersize() < pz.get_markersize()
+    shown = [text.get_text() for text in axes.texts]
+    assert sorted(shown) == ["Cz", "Pz"]
+
+
+def test_the_best_model_is_marked_where_it_lies(results):
+    figure = auc_against_sensors(results, "mine", 50)
+    axes = figure.axes[0]
+    marks = {line.get_label(): line.get_xydata()[0] for line in axes.lines if line.get_markersize() == 8}
+    assert set(marks) == {"SVM", "GSVM-2", "GSVM-a"}
+    assert marks["GSVM-2"][0] == pytest.approx(5 / 3)
+    path = next(line for line in axes.lines if line.get_markersize() == 3)
+    # the model without sensors is not drawn
+    assert path.get_xdata().tolist() == [2, 5]
+    assert "Sensors used" in texts(figure)
+    assert "AUC on test trials (%)" in texts(figure)
+
+
+def test_curves_over_trials_and_scatter_are_at_the_asked_size(results):
+    curves = auc_against_trials(results, "mine").axes[0]
+    assert [line.get_xdata().tolist() for line in curves.lines] == [[50, 500]] * 4
+    assert "Training trials per subject" in texts(auc_against_trials(results, "mine"))
+    figure = scatter(results, "mine", 50)
+    assert len(figure.axes) == 3
+    assert all(len(axes.collections[0].get_offsets()) == 2 for axes in figure.axes)
+    assert any("50 training trials: one point per subject" in text for text in texts(figure))
+
+
+def test_sensors_do_not_touch_each_other():
+    spots = places([p.tolist() for p in electrode_positions(ELECTRODES)])
+    size = marker_size(spots, 80.0)
+    distances = np.linalg.norm(spots[:, None] - spots[None], axis=2) + 10 * np.eye(len(spots))
+    assert size <= distances.min() * 80.0
+    assert marker_size(spots[:1], 80.0) == 16.0
+
+
+def test_sensors_without_a_place_stand_in_a_row_below():
+    spots = places([[0, 0, 0.095], None, None])
+    assert spots[0].tolist() == [0.0, 0.0]
+    assert (spots[1:, 1] < -1).all()
+    assert spots[1, 0] != spots[2, 0]
+
+
+def test_without_matplotlib_the_extra_is_named_and_tables_still_come(results, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r'pip install "mixnorm\[report\]"'):
+        write_report(results, tmp_path)
+    assert (tmp_path / "table.txt").is_file()
+    assert write_report(results, tmp_path, figures=False).figures == ()

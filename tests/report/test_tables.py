@@ -1,0 +1,126 @@
+import csv
+import io
+
+import pytest
+
+from mixnorm.report import table
+from mixnorm.report.paper import PAPER
+from mixnorm.report.tables import as_text, characters_sheet
+from mixnorm.study import DatasetPlan, Plan, Results
+
+
+def record(dataset="simulated", method="svm", subject="S1", split=0, **values):
+    base = {"n_train_asked": None, "n_train": 100, "auc": 80.0, "sel": 100.0, "f_measure": None, "characters": None}
+    return {"dataset": dataset, "method": method, "subject": subject, "split": split, "path": None, **base, **values}
+
+
+def results(records, name="simulated", methods=("svm", "gsvm-2"), datasets=None, **changes):
+    datasets = datasets or (DatasetPlan(name, "simulated"),)
+    plan = Plan(name=name, datasets=datasets, methods=methods, **changes)
+    return Results(plan, {}, records, [], [], len(records))
+
+
+@pytest.fixture
+def simulated():
+    draws = range(6)
+    return results(
+        [record(split=k, auc=79.0 + k / 10, f_measure=200 / 3) for k in draws]
+        + [record(method="gsvm-2", split=k, auc=80.5 + k / 10, sel=62.5, f_measure=90.0) for k in draws]
+    )
+
+
+def test_text_has_the_papers_rows_beside_ours(simulated):
+    lines = table(simulated).splitlines()
+    assert lines[0].split() == ["Method", "AUC", "%", "Sel", "%", "F", "%", "p", "paper:", "AUC", "Sel", "F", "p"]
+    assert lines[2].split() == ["SVM", "79.25", "100.00", "66.67", "–", "79.79", "100.00", "66.67", "–"]
+    assert lines[3].split() == ["GSVM-2", "80.75", "62.50", "90.00", "0.031", "80.96", "62.50", "89.72", "0.004"]
+    assert lines[4].startswith("simulated: means over 1 subject, 6 splits (random), 100 training trials")
+
+
+def test_columns_are_aligned(simulated):
+    head, rule, *rows = table(simulated).splitlines()[:4]
+    assert {len(line) for line in (rule, *rows)} == {len(head)}
+
+
+def test_csv_holds_the_rows_unrounded_and_nothing_for_what_is_not_there(simulated):
+    svm, gsvm = csv.DictReader(io.StringIO(table(simulated, "csv")))
+    assert (svm["p_value"], svm["method"]) == ("", "svm")
+    assert float(gsvm["p_value"]) == 2 / 2**6
+    assert float(svm["auc"]) == pytest.approx(79.25)
+
+
+def test_markdown_and_latex_hold_the_same_numbers(simulated):
+    markdown = table(simulated, "markdown").splitlines()
+    assert markdown[2] == "| SVM | 79.25 | 100.00 | 66.67 | – | 79.79 | 100.00 | 66.67 | – |"
+    latex = table(simulated, "latex")
+    assert r"Method & AUC \% & Sel \% & F \% & p &" in latex
+    assert r"SVM & 79.25 & 100.00 & 66.67 & -- & 79.79" in latex
+    assert latex.count(r"\\") == 3
+
+
+def test_other_plans_have_no_column_of_the_paper_and_no_empty_column():
+    found = results([record("mine", subject=who) for who in "AB"], "mine", methods=("svm",))
+    assert table(found).splitlines()[0].split() == ["Method", "AUC", "%", "Sel", "%", "p"]
+
+
+def test_means_are_over_splits_then_subjects():
+    records = [record("mine", subject="A", split=k, auc=60.0) for k in range(3)] + [
+        record("mine", subject="B", auc=90.0)
+    ]
+    (row,) = results(records, "mine", methods=("svm",)).rows()
+    assert row.auc == pytest.approx(75.0)
+    assert (row.n_subjects, row.n_splits) == (2, 3)
+
+
+def test_sizes_and_data_sets_have_columns_where_there_are_several():
+    sets = (DatasetPlan("a", "x.npz"), DatasetPlan("b", "y.npz"))
+    records = [record(d.name, n_train_asked=n, n_train=n) for d in sets for n in (50, 100)]
+    found = results(records, "mine", methods=("svm",), datasets=sets, n_train=(50, 100))
+    lines = table(found).splitlines()
+    assert lines[0].split()[:4] == ["Data", "set", "Method", "Trials"]
+    assert [line.split()[:3] for line in lines[2:6]] == [
+        ["a", "SVM", "50"],
+        ["a", "SVM", "100"],
+        ["b", "SVM", "50"],
+        ["b", "SVM", "100"],
+    ]
+
+
+def test_what_is_missing_or_failed_is_said():
+    found = Results(
+        Plan(name="mine", datasets=(DatasetPlan("mine", "x.npz"),), methods=("svm",)),
+        {},
+        [],
+        [("mine, subject C, split 0, svm", "one class")],
+        [f"unit {number}" for number in range(7)],
+        8,
+    )
+    text = table(found)
+    assert "NOT COMPLETE: 1 of 8 units done; missing: unit 0; unit 1; unit 2; unit 3; unit 4; and 2 more." in text
+    assert "FAILED, and not in the means: mine, subject C, split 0, svm: one class." in text
+    assert "–" in text.splitlines()[2]
+
+
+def test_fits_that_stopped_early_are_counted():
+    records = [record("mine", split=k, dual_gap=gap) for k, gap in enumerate((1e-9, 3e-5, 2e-6, None))]
+    assert "2 fits stopped above a relative gap of 1e-06, at most 3.0e-05." in table(results(records, "mine"))
+    assert "stopped" not in table(results(records[:1], "mine"))
+
+
+def test_characters_by_repetitions_for_as_many_as_all_have():
+    records = [
+        record("mine", subject="A", characters=[40.0, 80.0, 100.0]),
+        record("mine", subject="B", characters=[20.0, 60.0]),
+    ]
+    content = characters_sheet(results(records, "mine", methods=("svm",)))
+    assert content.heads == ("Method", "1", "2")
+    assert content.rows == (("SVM", "30.0", "70.0"),)
+    assert "Characters spelled right" in as_text(content)
+    assert characters_sheet(results([record("mine")], "mine", methods=("svm",))) is None
+
+
+def test_the_papers_numbers_are_those_of_the_tables():
+    assert PAPER["simulated"]["gsvm-a"].f_measure == 93.98
+    assert PAPER["uam"]["gsvm-2"].auc == 84.94
+    assert PAPER["errp"]["gsvm-a"].sel == 7.14
+    assert PAPER["epfl"]["svm-1"].p_value == 0.15

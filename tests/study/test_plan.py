@@ -1,0 +1,152 @@
+import numpy as np
+import pytest
+
+from mixnorm.study import BUILT_IN, METHODS, DatasetPlan, Plan, PlanError, load_plan
+from mixnorm.study.data import open_data
+
+PLAN = """
+name = "mine"
+methods = ["svm", "gsvm-2"]
+splits = 4
+n_train = [50, 100]
+split_by = "session"
+alphas = { low = 0.01, high = 1.0, count = 3 }
+
+[[dataset]]
+name = "one"
+source = "simulated"
+options = { n_trials = 300 }
+"""
+
+
+def write(tmp_path, text):
+    path = tmp_path / "mine.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_built_in_plan_is_whole(name):
+    plan = load_plan(name)
+    assert plan.name == name
+    assert plan.about
+    assert plan.alphas == pytest.approx(np.logspace(-3, 1, 9))
+    assert all(dataset.drawn or dataset.where for dataset in plan.datasets)
+    assert Plan.from_dict(plan.to_dict()) == plan
+
+
+def test_built_in_plans_follow_the_paper():
+    assert load_plan("simulated").n_train == (1000,)
+    assert load_plan("simulated").splits == 10
+    assert load_plan("simulated").qs == (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
+    assert load_plan("errp").n_train == (57,)
+    assert load_plan("uam").datasets[0].sessions == 3
+    for name in ("epfl-mtl", "uam-mtl"):
+        plan = load_plan(name)
+        assert (min(plan.n_train), max(plan.n_train), plan.scatter_at) == (50, 1000, 500)
+        assert plan.methods == ("svm", "svm-full", "gsvm-2", "mgsvm-2", "mgsvm-2s")
+
+
+@pytest.mark.parametrize("name", ["epfl", "uam", "errp"])
+def test_without_the_data_a_plan_says_where_to_put_them(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MIXNORM_DATA", str(tmp_path))
+    with pytest.raises(PlanError, match=rf"has no '{name}' here or in MIXNORM_DATA=.*\$MIXNORM_DATA"):
+        open_data(load_plan(name).datasets[0], 0)
+
+
+def test_a_plan_file_is_read_as_it_is_written(tmp_path):
+    plan = load_plan(str(write(tmp_path, PLAN)))
+    assert plan.alphas == pytest.approx((0.01, 0.1, 1.0))
+    assert plan.n_train == (50, 100)
+    assert plan.split_by == "session"
+    assert plan.datasets == (DatasetPlan("one", "simulated", options={"n_trials": 300}),)
+    assert plan.with_(splits=2, seed=None).splits == 2
+
+
+def test_a_source_beside_the_plan_file_is_found(tmp_path, write_bundle):
+    bundle = write_bundle()
+    text = PLAN.replace('"simulated"\noptions = { n_trials = 300 }', '"bundle.npz"')
+    plan = load_plan(str(write(tmp_path, text)))
+    assert plan.datasets[0].source == str(bundle)
+    assert open_data(plan.datasets[0], 0).subjects == ("A", "B", "C", "D")
+
+
+def test_preparations_can_be_named_or_written_out(tmp_path):
+    named = PLAN + '\npreparation = "errp"\n'
+    written = PLAN + "\npreparation = { band = [1.0, 10.0], order = 4, scaling = 'standard' }\n"
+    assert load_plan(str(write(tmp_path, named))).datasets[0].preparation["n_samples"] == 16
+    assert load_plan(str(write(tmp_path, written))).datasets[0].preparation["order"] == 4
+    changed = PLAN + '\npreparation = { preset = "epochs", window = [0.0, 0.6], n_samples = 12, reduce = "mean" }\n'
+    found = load_plan(str(write(tmp_path, changed))).datasets[0].preparation
+    assert (found["band"], found["window"], found["n_samples"]) == (None, [0.0, 0.6], 12)
+    for wrong, message in (("'ep'", "Unknown preset 'ep'"), ("{ widow = 1 }", "did you mean 'window'")):
+        with pytest.raises(PlanError, match=message):
+            load_plan(str(write(tmp_path, PLAN + f"\npreparation = {wrong}\n")))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"gsvm-2"', '"gsvm2"', r"mine\.toml: Unknown method 'gsvm2': did you mean 'gsvm-2'\?"),
+        ("splits = 4", "split = 4", r"Unknown plan key 'split': did you mean 'splits'\?"),
+        ("source =", "sorce =", r"Unknown key of a data set 'sorce': did you mean 'source'\?"),
+        ('"session"', '"sessions"', r"Unknown way to split 'sessions': did you mean 'session'\?"),
+        ("count = 3", "number = 3", r"Unknown key of a grid 'number'"),
+        ("splits = 4", "splits = 0", r"splits must be a whole number from 1, but got 0"),
+        ("[50, 100]", "[50.5]", r"n_train must be a whole number from 2, but got 50\.5"),
+        ("low = 0.01", "low = -1", r"A grid needs 0 < low ≤ high, but got -1"),
+        ("{ low = 0.01, high = 1.0, count = 3 }", "[0.1, nan]", r"alphas must be finite positive numbers"),
+        ("splits = 4", "qs = [2.5]", r"every q must lie between 1 and 2"),
+        ('"svm", "gsvm-2"', '"svm", "svm"', r"methods must be named once each"),
+        ('name = "mine"', 'name = "mine', r"mine\.toml: not a TOML file"),
+        ('methods = ["svm", "gsvm-2"]', "", r"The plan has no 'methods'"),
+        ('source = "simulated"', "", r"The data set 'one' has no 'source'"),
+    ],
+)
+def test_what_is_wrong_in_a_plan_is_named(tmp_path, old, new, message):
+    assert old in PLAN
+    with pytest.raises(PlanError, match=message):
+        load_plan(str(write(tmp_path, PLAN.replace(old, new))))
+
+
+def test_unknown_plans_and_options_name_the_nearest():
+    with pytest.raises(ValueError, match=r"Unknown plan 'simulate': did you mean 'simulated'\?"):
+        load_plan("simulate")
+    with pytest.raises(PlanError, match=r"no\.toml: there is no such plan file"):
+        load_plan("no.toml")
+    wrong = DatasetPlan("one", "simulated", options={"n_trial": 3})
+    with pytest.raises(ValueError, match=r"Unknown option of the data set 'one' 'n_trial': did you mean 'n_trials'"):
+        open_data(wrong, 0)
+
+
+def test_unknown_subjects_name_the_nearest(write_bundle):
+    wrong = DatasetPlan("one", str(write_bundle()), subjects=("a",))
+    with pytest.raises(ValueError, match=r"Unknown subject of the data set 'one' 'a'.*Known are A, B, C, D"):
+        open_data(wrong, 0)
+
+
+def test_any_recording_is_a_plan(write_bundle):
+    path = write_bundle("speller.npz")
+    plan = load_plan(str(path))
+    assert (plan.name, plan.datasets[0].source) == ("speller", str(path))
+    assert plan.methods == ("svm", "svm-1", "gsvm-2", "gsvm-q", "gsvm-a")
+    assert load_plan("moabb:EPFLP300/1,2").name == "EPFLP300-1,2"
+
+
+def test_a_plan_holds_data_and_never_code(tmp_path):
+    text = PLAN.replace("n_trials = 300", "n_trials = \"__import__('os').abort()\"")
+    plan = load_plan(str(write(tmp_path, text)))
+    assert plan.datasets[0].options["n_trials"].startswith("__import__")
+
+
+def test_identity_leaves_out_only_how_much_is_done(plan):
+    assert plan.with_(splits=7, methods=("svm",)).identity() == plan.identity()
+    assert plan.with_(seed=1).identity() != plan.identity()
+    assert plan.with_(alphas=(0.1,)).identity() != plan.identity()
+    by_character = plan.with_(split_by="character")
+    assert by_character.with_(splits=7).identity() != by_character.identity()
+
+
+def test_every_method_has_a_title_of_its_own():
+    assert len({method.title for method in METHODS.values()}) == len(METHODS) == 11

@@ -24,6 +24,8 @@ _GAMMA = 25.0
 _COARSE_STEP, _COARSE_TOL = 0.2, 1e-1
 #: With ℓ1, how many coefficients may enter together, and from which correlation on two of them may not.
 _MOST_AT_ONCE, _ALIKE = 4, 0.3
+#: So few coefficients may all be woken at once, if there are four times as many trials.
+_TINY = 32
 #: Levenberg-Marquardt damping to begin with, in units of the Hessian's diagonal.
 _DAMPING = 1e-6
 
@@ -60,6 +62,7 @@ class Problem:
         self.bend = np.maximum(2 * times(self.p, self.Z**2), 1e-300)
         self.trace = self.atoms.sums(self.bend)
         self._active: Active | None = None
+        self._is_tiny = self.atom_of.size <= _TINY and self.p.shape[1] >= 4 * d
         self._all_penalised = bool(np.all(self.beta > 0))
         self._limited = np.flatnonzero((self.beta > 0) & np.isfinite(self.beta))
         self._inverse = np.divide(0.25, self.p, where=self.p > 0, out=np.zeros_like(self.p))
@@ -68,7 +71,7 @@ class Problem:
     def approach(self, alpha: float, point: Point, max_iter: int) -> tuple[Point, int]:
         """From the zero model go down a coarse path to near alpha, since a far jump wakes too many groups at once."""
         steps = 0
-        if not self.penalty.is_norm or point.W.any():
+        if not self.penalty.is_norm or point.W.any() or self._is_tiny:
             return point, steps
         point, a = self._exact_intercept(point)
         norms, limited = self.atoms.dual_norms(self._descent(point, a)), self.beta > 0
@@ -180,7 +183,7 @@ class Problem:
         asking = outside[np.argsort(-norms[outside] / tau[outside], kind="stable")]
         if self.q > 1:
             return asking[: max(2, int(present.sum()) // 5)]
-        return self._unlike(asking[:_MOST_AT_ONCE])
+        return self._unlike(asking if self._is_tiny else asking[:_MOST_AT_ONCE])
 
     def _unlike(self, coefficients: np.ndarray) -> np.ndarray:
         """Those of some coefficients, in order, that resemble none before them: columns of low correlation."""

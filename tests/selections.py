@@ -141,5 +141,5 @@ def _by_subject(subjects, order, rng):
             "auc": float(0.85 + 0.1 * rng.random()),
             "common_auc": float(0.84 + 0.1 * rng.random()),
         }
-        for subject, n in zip(subjects, 3 + rng.integers(0, 5, len(subjects)))
+        for subject, n in zip(subjects, rng.integers(3, 8, len(subjects)).tolist())
     ]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 FORMAT, VERSION = "mixnorm-selection", 1
+SELECTION_NAME = "selection.json"
+"""What a selection is called in a folder of results."""
 
 _TOP = (
     *("source", "sensors", "montages", "recommended", "curves"),
@@ -18,6 +22,16 @@ _MONTAGE = ("n_sensors", "sensors", "auc", "low", "high", "cost", "drop", "weigh
 _CURVE = ("method", "n_sensors", "auc", "low", "high")
 _STABILITY = ("n_resamplings", "threshold", "error_bound", "selected", "statement")
 _SUBJECT = ("subject", "n_sensors", "sensors", "auc", "common_auc")
+
+
+def read_selection(path: str | Path) -> dict[str, Any]:
+    """The selection in a file; ValueError, naming the file and the key, where it is none."""
+    try:
+        selection = json.loads(Path(path).read_text(encoding="utf-8"))
+        check_selection(selection)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return selection
 
 
 def check_selection(selection: dict[str, Any]) -> None:
@@ -37,7 +51,7 @@ def check_selection(selection: dict[str, Any]) -> None:
     _check_recommended(selection["recommended"], selection["montages"])
     _check_curves(selection["curves"])
     _check_rest(selection, names)
-    _check_finite(selection, "selection")
+    _check_values(selection, "selection")
 
 
 def _check_sensors(sensors: Sequence[dict[str, Any]]) -> set[str]:
@@ -119,12 +133,14 @@ def _check_traces(traces: dict[str, Sequence[float]], n_times: int, where: str) 
             raise ValueError(f"{where}.{name}: {len(trace)} values for {n_times} times.")
 
 
-def _check_finite(value: Any, where: str) -> None:
+def _check_values(value: Any, where: str) -> None:
     if isinstance(value, dict):
         for key, inner in value.items():
-            _check_finite(inner, f"{where}.{key}")
+            _check_values(inner, f"{where}.{key}")
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
-            _check_finite(inner, f"{where}[{index}]")
+            _check_values(inner, f"{where}[{index}]")
     elif isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{where}: {value}; what does not exist is null.")
+    elif not isinstance(value, str | int | float | None):
+        raise ValueError(f"{where}: {value!r:.40} is a {type(value).__name__}, which JSON does not know.")

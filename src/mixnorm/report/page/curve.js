@@ -1,6 +1,6 @@
 // AUC against number of electrodes: our curve with its interval, everyone else's, and where the reader is.
 
-const CURVE = { height: 300, left: 38, right: 14, top: 12, bottom: 40 };
+const CURVE = { left: 38, right: 14, top: 12, bottom: 40 };
 
 function makeCurve(selection, choose) {
   const counts = selection.montages.map((montage) => montage.n_sensors);
@@ -38,19 +38,22 @@ function makeCurve(selection, choose) {
     const x = plot.x(montage.n_sensors);
     set(plot.here, { x1: x, x2: x });
     set(plot.dot, { cx: x, cy: plot.y(montage.auc) });
-    values.forEach((value, i) => (value.textContent = aucText(aucAt(selection.curves[i], montage.n_sensors))));
+    values.forEach((value, i) => (value.textContent = scoreText(selection.curves[i], montage.n_sensors)));
     set(svgHolder, { "aria-valuenow": montage.n_sensors, "aria-valuetext": `${count(montage.n_sensors, "electrode")}, AUC ${aucText(montage.auc)}` });
   }
   return { show };
 }
 
-function aucAt(curve, n) {
+/** What a method reaches with `n` electrodes; one that knows a single number says which. */
+function scoreText(curve, n) {
   const index = curve.n_sensors.indexOf(n);
-  return index < 0 ? null : curve.auc[index];
+  if (index < 0 && curve.n_sensors.length === 1) return `${aucText(curve.auc[0])} with ${curve.n_sensors[0]}`;
+  return aucText(index < 0 ? null : curve.auc[index]);
 }
 
 function drawCurve(selection, counts, width) {
-  const { height, left, right, top, bottom } = CURVE;
+  const { left, right, top, bottom } = CURVE;
+  const height = width > 500 ? 370 : 270;
   const svg = canvas(width, height, { "aria-hidden": "true" });
   const all = [...counts, ...selection.curves.flatMap((curve) => curve.n_sensors)];
   const fewest = Math.min(...all);
@@ -65,7 +68,7 @@ function drawCurve(selection, counts, width) {
   svg.append(
     valueAxis(multiples(low, high, niceStep(high - low, 6)), y, left, width - right, (v) => aucText(v, 2)),
     baseAxis(ticks, x, height - bottom, String),
-    label((left + width - right) / 2, height - 6, most > 16 ? "electrodes (each doubling the same step)" : "electrodes", { "text-anchor": "middle", class: "axis-name" }),
+    label((left + width - right) / 2, height - 6, most > 16 ? "electrodes (log scale)" : "electrodes", { "text-anchor": "middle", class: "axis-name" }),
     draw("path", { class: "recommended-mark", d: "M0 0 6 9H-6Z", transform: `translate(${x(selection.recommended.n_sensors)} ${height - bottom - 9})` }),
     here,
   );

@@ -1,8 +1,8 @@
 // The head seen from above. Every electrode is drawn where it sits and nothing is drawn in between:
 // hollow when it is left out, filled when it is chosen, larger with more weight, its ring wider the more stable it is.
 
-const TALLEST_HEAD = 430;
-const LETTER = 0.6; // mean width of a letter, as a share of the font size
+const TALLEST_HEAD = 460;
+const LETTER = 0.66; // mean width of a letter, as a share of the font size, in a wide bold font
 
 /** `onLook(name)` is called when a reader turns to an electrode. */
 function makeHead(sensors, onLook) {
@@ -61,22 +61,25 @@ function makeHead(sensors, onLook) {
 }
 
 function makeElectrode(sensor, isPlaced, onLook) {
-  const circle = draw("circle", { r: 8 });
+  const circle = draw("circle", { class: "disc" });
+  const halo = draw("circle", { class: "halo" });
   const text = draw("text", { y: "0.35em" }, sensor.name);
   const title = draw("title");
   const element = isPlaced
-    ? draw("g", { role: "button", tabindex: -1 }, title, circle, text)
+    ? draw("g", { role: "button", tabindex: -1 }, title, halo, circle, text)
     : make("button", { type: "button" }, draw("svg", { viewBox: "-9 -9 18 18", width: 18, height: 18 }, circle), make("span", {}, sensor.name));
   set(element, { class: `electrode${sensor.forbid ? " forbidden" : ""}${sensor.keep ? " kept" : ""}`, "data-name": sensor.name });
   for (const kind of ["click", "focus", "pointerenter"]) element.addEventListener(kind, () => onLook(sensor.name));
-  return { name: sensor.name, stability: sensor.stability, placed: isPlaced, element, circle, text, title, x: 0, y: 0 };
+  return { name: sensor.name, stability: sensor.stability, placed: isPlaced, element, circle, halo, text, title, x: 0, y: 0 };
 }
 
 function paintElectrode(glyph, share, sizes, sentence) {
   const chosen = share !== null;
-  const radius = chosen ? sizes.smallest + (sizes.largest - sizes.smallest) * Math.sqrt(share) : sizes.smallest;
-  const ring = 1 + (glyph.stability ?? 0) * 0.24 * sizes.smallest;
+  const wanted = chosen ? sizes.smallest + (sizes.largest - sizes.smallest) * Math.sqrt(share) : sizes.smallest;
+  const radius = Math.min(wanted, Math.max(5, sizes.rooms?.get(glyph.name) ?? wanted));
+  const ring = 1 + (glyph.stability ?? 0) * 0.22 * radius;
   set(glyph.circle, { r: (radius - ring / 2).toFixed(2), "stroke-width": ring.toFixed(2) });
+  set(glyph.halo, { r: (radius + 2.5).toFixed(2) });
   set(glyph.element, { "aria-label": sentence, "data-chosen": chosen ? "true" : "false" });
   glyph.title.textContent = sentence;
 }
@@ -111,11 +114,15 @@ function frameHead(placed, width) {
 
 /** Radii and font at which neighbours do not touch. */
 function electrodeSizes(placed, radius) {
-  const nearest = Math.min(2, ...placed.flatMap((a, i) => placed.slice(i + 1).map((b) => Math.hypot(a.x - b.x, a.y - b.y))).filter((d) => d > 0.05));
-  const largest = Math.max(6, Math.min(21, 0.48 * nearest * radius));
+  const nearest = (a) => Math.min(2, ...placed.filter((b) => b !== a).map((b) => Math.hypot(a.x - b.x, a.y - b.y)).filter((d) => d > 0.02));
+  const rooms = new Map(placed.map((sensor) => [sensor.name, 0.49 * radius * nearest(sensor)]));
+  // a few close pairs should not make all the others small: they alone are held back
+  const usual = [...rooms.values()].sort((a, b) => a - b)[Math.floor(placed.length / 5)];
+  const largest = Math.max(6, Math.min(21, usual));
   const letters = Math.max(2, ...placed.map((sensor) => sensor.name.length));
-  const font = Math.max(8.5, Math.min(12, (1.7 * largest) / (LETTER * letters)));
-  return { largest, smallest: 0.74 * largest, font };
+  const smallest = 0.75 * largest;
+  const font = Math.max(8.5, Math.min(12, (1.9 * smallest) / (LETTER * letters)));
+  return { largest, smallest, font, rooms };
 }
 
 function outline(frame) {
@@ -151,7 +158,7 @@ function listUnplaced(glyphs) {
 function makeHeadKey(sensors) {
   const sample = (chosen, radius, ring, kind = "") =>
     draw("svg", { viewBox: "-10 -10 20 20", width: 20, height: 20, "aria-hidden": "true" },
-      draw("g", { class: `electrode${kind}`, "data-chosen": chosen }, draw("circle", { r: radius - ring / 2, "stroke-width": ring })));
+      draw("g", { class: `electrode${kind}`, "data-chosen": String(chosen) }, draw("circle", { class: "disc", r: radius - ring / 2, "stroke-width": ring })));
   const entries = [
     [[sample(true, 6, 1), sample(true, 9, 1)], "chosen; larger: more weight"],
     [[sample(false, 7, 1)], "left out"],

@@ -26,7 +26,7 @@ const norm = (trace) => Math.hypot(...trace);
 
 /** Two or three significant digits, no exponent where it can be helped. */
 function plain(value) {
-  return Math.abs(value) >= 1e-3 && Math.abs(value) < 1e4 ? String(Number(value.toPrecision(3))) : value.toExponential(1);
+  return value === 0 || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e4) ? String(Number(value.toPrecision(3))) : value.toExponential(1);
 }
 
 /** A step of 1, 2 or 5 times a power of ten that cuts `span` into about `pieces` parts. */

@@ -44,9 +44,10 @@ function show(montage) {
   byId("drop-sensor").textContent = drop ? drop.sensor : DASH;
   byId("drop-change").textContent = drop ? `AUC ${changeText(drop.auc_change)}` : "nothing left to drop";
   byId("names").textContent = montage.sensors.join(", ");
-  byId("fewer").disabled = montage === montages[0];
-  byId("more").disabled = montage === montages.at(-1);
-  byId("return").disabled = n === recommended.n_sensors;
+  // not `disabled`, which would take the focus away from a reader who has just pressed it
+  set(byId("fewer"), { "aria-disabled": String(montage === montages[0]) });
+  set(byId("more"), { "aria-disabled": String(montage === montages.at(-1)) });
+  set(byId("return"), { "aria-pressed": String(n === recommended.n_sensors) });
   const weights = new Map(montage.sensors.map((name) => [name, norm(montage.weights[name])]));
   head.show(weights, (name) => describe(name, weights));
   if (state.sensor) byId("looking").textContent = describe(state.sensor, weights);

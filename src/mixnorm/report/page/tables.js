@@ -18,7 +18,7 @@ function makeMontageTable(selection, intervalText) {
   const best = selection.recommended.n_sensors;
   const heads = ["Electrodes", "AUC", "95 % interval", "Dropping the next one", ...(priced ? ["Price"] : []), "Names, in order of importance"];
   const rows = selection.montages.map((m) => [
-    m.n_sensors === best ? `${m.n_sensors} (recommended)` : String(m.n_sensors),
+    m.n_sensors === best ? make("span", {}, `${m.n_sensors} `, make("small", {}, "recommended")) : String(m.n_sensors),
     aucText(m.auc), intervalText(m), dropText(m.drop), ...(priced ? [plain(m.cost)] : []), m.sensors.join(", "),
   ]);
   const table = byId("montage-table");

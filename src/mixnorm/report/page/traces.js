@@ -50,9 +50,9 @@ function rangeOf(traces) {
   return high > low ? [low, high] : [-1, 1];
 }
 
-function timeTicks(times) {
+function timeTicks(times, pieces) {
   const span = times.at(-1) - times[0];
-  return multiples(times[0], times.at(-1), niceStep(span, 3.2));
+  return multiples(times[0], times.at(-1), niceStep(span, pieces));
 }
 
 const milliseconds = (seconds) => String(Math.round(1000 * seconds));
@@ -62,7 +62,7 @@ function drawCard(name, rows, times) {
   const height = rows.length * (row + gap) + bottom;
   const svg = canvas(width, height, { role: "img", "aria-label": `${name}: ${rows.map((r) => r.title).join(", ")} over time` });
   const x = linear(times[0], times.at(-1), left, width - right);
-  const ticks = timeTicks(times);
+  const ticks = timeTicks(times, 2.5);
   rows.forEach(({ title, range, lines }, i) => {
     const top = i * (row + gap) + gap;
     const y = linear(range[0], range[1], top + row, top);
@@ -77,15 +77,15 @@ function drawCard(name, rows, times) {
 
 /** The evoked responses of one electrode, large, with its values. */
 function drawEvoked(name, lines, range, times, source, width) {
-  const height = 210;
+  const height = 250;
   const [left, right, top, bottom] = [44, 12, 8, 36];
   const svg = canvas(width, height, { role: "img", "aria-label": `${name}: mean responses of ${source.classes.join(" and ")}` });
   const x = linear(times[0], times.at(-1), left, width - right);
   const y = linear(range[0], range[1], height - bottom, top);
   svg.append(
-    valueAxis(multiples(range[0], range[1], niceStep(range[1] - range[0], 4)), y, left, width - right, (v) => plain(v).replace("-", "−")),
+    valueAxis(multiples(range[0], range[1], niceStep(range[1] - range[0], 6)), y, left, width - right, (v) => plain(v).replace("-", "−")),
     draw("line", { class: "zero", x1: left, x2: width - right, y1: y(0), y2: y(0) }),
-    baseAxis(timeTicks(times), x, height - bottom, milliseconds),
+    baseAxis(timeTicks(times, 6), x, height - bottom, milliseconds),
     label((left + width - right) / 2, height - 3, "ms after the stimulus", { "text-anchor": "middle", class: "axis-name" }),
     ...lines.map(({ kind, trace }) => line(trace.map((v, t) => [x(times[t]), y(v)]), { class: `trace ${kind}` })),
   );

@@ -273,7 +273,7 @@ def test_keyboard_alone(driver, show):
             above = driver.switch_to.active_element.get_attribute("data-name")
             assert above != name
             assert text(driver, "looking").startswith(f"{above}: ")
-            assert by_id(driver, "evoked").text.startswith(above)
+            assert by_id(driver, "detail").text.startswith(above)
             driver.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
             assert driver.switch_to.active_element.get_attribute("data-name") == name
             body = driver.switch_to.active_element

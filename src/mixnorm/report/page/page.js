@@ -66,15 +66,15 @@ function look(name) {
   byId("looking").textContent = describe(name, new Map(state.montage.sensors.map((s) => [s, norm(state.montage.weights[s])])));
 }
 
-/** "Pz: chosen, 1st of 8, 23 % of the weight, chosen in 98 % of resamplings" */
+/** "Pz: number 1 of 8, 23 % of the weight, stability 98 %" */
 function describe(name, weights) {
   const sensor = sensorNamed.get(name);
   const rank = [...weights.keys()].indexOf(name) + 1;
   const total = [...weights.values()].reduce((a, b) => a + b, 0) || 1;
-  const parts = rank ? [`chosen, number ${rank} of ${weights.size}`, `${percent(weights.get(name) / total)} of the weight`] : ["left out"];
+  const parts = rank ? [`number ${rank} of ${weights.size}`, `${percent(weights.get(name) / total)} of the weight`] : ["left out"];
   if (sensor.keep) parts.push("always kept");
   if (sensor.forbid) parts.push("not allowed");
-  if (sensor.stability !== null) parts.push(`stable in ${percent(sensor.stability)} of resamplings`);
+  if (sensor.stability !== null) parts.push(`stability ${percent(sensor.stability)}`);
   return `${name}: ${parts.join(", ")}`;
 }
 

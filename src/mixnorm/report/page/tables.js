@@ -16,7 +16,7 @@ function dropText(drop) {
 function makeMontageTable(selection, intervalText) {
   const priced = selection.sensors.some((sensor) => sensor.cost !== 1);
   const best = selection.recommended.n_sensors;
-  const heads = ["Electrodes", "AUC", "95 % interval", "Dropping the next one", ...(priced ? ["Price"] : []), "Names, in order of importance"];
+  const heads = ["Electrodes", "AUC", "95 % interval", "Next to drop", ...(priced ? ["Price"] : []), "Names, in order of importance"];
   const rows = selection.montages.map((m) => [
     m.n_sensors === best ? make("span", {}, `${m.n_sensors} `, make("small", {}, "recommended")) : String(m.n_sensors),
     aucText(m.auc), intervalText(m), dropText(m.drop), ...(priced ? [plain(m.cost)] : []), m.sensors.join(", "),

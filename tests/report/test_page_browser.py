@@ -19,7 +19,8 @@ if not (CHROMIUM and DRIVER):
         "chromium and chromedriver are not installed (Debian: chromium, chromium-driver)", allow_module_level=True
     )
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (the extra `test`)")
-By, Keys = webdriver.common.by.By, webdriver.Keys
+By = pytest.importorskip("selenium.webdriver.common.by").By
+Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 
 DESKTOP, PHONE = (1280, 800), (390, 844)
 FLAGS = (

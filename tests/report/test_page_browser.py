@@ -331,6 +331,17 @@ def test_a_name_that_looks_like_html_is_shown_as_text(driver, show):
     assert by_id(driver, "reason").text == hostile
 
 
+def test_every_name_is_written_on_a_head_of_64(driver, show):
+    for size in (DESKTOP, PHONE):
+        show(selection(64), size)
+        written = driver.execute_script(
+            "return [...document.querySelectorAll('#head text')].filter((t) => t.checkVisibility({ visibilityProperty: true }))"
+            ".map((t) => [t.textContent, parseFloat(getComputedStyle(t).fontSize)])"
+        )
+        assert [name for name, _ in written] == list(ELECTRODES)
+        assert min(font for _, font in written) >= 8.5
+
+
 ODD = (*ELECTRODES[:20], "EOG left of the eye", "EEG 021-REF", "A name that is much longer than any name should be")
 
 
@@ -341,8 +352,13 @@ def long_text():
     return found
 
 
+def long_names():
+    """Names too long to stand side by side, of electrodes whose place is known."""
+    return selection(names=[f"EEG {name}-REF" for name in ELECTRODES[:32]])
+
+
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("make", [lambda: selection(8), lambda: selection(64), long_text], ids=["8", "64", "odd"])
+@pytest.mark.parametrize("make", [lambda: selection(8), lambda: selection(64), long_text, long_names])
 def test_nothing_overlaps(driver, show, size, make):
     wanted = make()
     show(wanted, size)

@@ -3,6 +3,7 @@
 
 const TALLEST_HEAD = 460;
 const LETTER = 0.66; // mean width of a letter, as a share of the font size, in a wide bold font
+const LISTED = { smallest: 8, largest: 8 }; // beside the head there is room for one size only
 
 /** `onLook(name)` is called when a reader turns to an electrode. */
 function makeHead(sensors, onLook) {
@@ -24,7 +25,7 @@ function makeHead(sensors, onLook) {
     for (const sensor of placed) {
       const glyph = glyphs.get(sensor.name);
       [glyph.x, glyph.y] = frame.place(sensor);
-      set(glyph.element, { transform: `translate(${glyph.x.toFixed(1)} ${glyph.y.toFixed(1)})` });
+      set(glyph.element, { transform: translate(glyph.x, glyph.y) });
       svg.append(glyph.element);
     }
     svg.addEventListener("keydown", (event) => walk(event, placed.map((sensor) => glyphs.get(sensor.name))));
@@ -36,7 +37,7 @@ function makeHead(sensors, onLook) {
     const largest = Math.max(...shown.weights.values(), 1e-300);
     for (const glyph of glyphs.values()) {
       const share = shown.weights.has(glyph.name) ? shown.weights.get(glyph.name) / largest : null;
-      paintElectrode(glyph, share, glyph.placed ? sizes : { smallest: 8, largest: 8, font: 12 }, shown.describe(glyph.name));
+      paintElectrode(glyph, share, glyph.placed ? sizes : LISTED, shown.describe(glyph.name));
     }
     writeNames([...glyphs.values()].filter((glyph) => glyph.placed), sizes);
   }
@@ -60,18 +61,21 @@ function makeHead(sensors, onLook) {
   };
 }
 
-function makeElectrode(sensor, isPlaced, onLook) {
+function makeElectrode({ name, stability, keep, forbid }, isPlaced, onLook) {
   const circle = draw("circle", { class: "disc" });
   const halo = draw("circle", { class: "halo" });
-  const text = draw("text", { y: "0.35em" }, sensor.name);
+  const text = draw("text", { y: "0.35em" }, name);
   const title = draw("title");
   const element = isPlaced
     ? draw("g", { role: "button", tabindex: -1 }, title, halo, circle, text)
-    : make("button", { type: "button" }, draw("svg", { viewBox: "-9 -9 18 18", width: 18, height: 18 }, circle), make("span", {}, sensor.name));
-  set(element, { class: `electrode${sensor.forbid ? " forbidden" : ""}${sensor.keep ? " kept" : ""}`, "data-name": sensor.name });
-  for (const kind of ["click", "focus", "pointerenter"]) element.addEventListener(kind, () => onLook(sensor.name));
-  return { name: sensor.name, stability: sensor.stability, placed: isPlaced, element, circle, halo, text, title, x: 0, y: 0 };
+    : make("button", { type: "button" }, listedPicture(circle), make("span", {}, name));
+  set(element, { class: `electrode${forbid ? " forbidden" : ""}${keep ? " kept" : ""}`, "data-name": name });
+  for (const kind of ["click", "focus", "pointerenter"]) element.addEventListener(kind, () => onLook(name));
+  return { name, stability, placed: isPlaced, element, circle, halo, text, title, x: 0, y: 0 };
 }
+
+const listedPicture = (...parts) =>
+  draw("svg", { viewBox: "-10 -10 20 20", width: 20, height: 20, "aria-hidden": "true" }, ...parts);
 
 function paintElectrode(glyph, share, sizes, sentence) {
   const chosen = share !== null;
@@ -90,7 +94,9 @@ function writeNames(glyphs, sizes) {
   const isChosen = (glyph) => glyph.element.dataset.chosen === "true";
   for (const glyph of [...glyphs.filter(isChosen), ...glyphs.filter((glyph) => !isChosen(glyph))]) {
     const half = (LETTER * sizes.font * glyph.name.length) / 2;
-    const free = written.every((other) => Math.abs(glyph.y - other.y) > 1.1 * sizes.font || Math.abs(glyph.x - other.x) > half + other.half);
+    const apart = ({ x, y, half: theirs }) =>
+      Math.abs(glyph.y - y) > 1.1 * sizes.font || Math.abs(glyph.x - x) > half + theirs;
+    const free = written.every(apart);
     set(glyph.text, { "font-size": sizes.font.toFixed(1), visibility: free ? null : "hidden" });
     if (free) written.push({ x: glyph.x, y: glyph.y, half });
   }
@@ -114,8 +120,11 @@ function frameHead(placed, width) {
 
 /** Radii and font at which neighbours do not touch. */
 function electrodeSizes(placed, radius) {
-  const nearest = (a) => Math.min(2, ...placed.filter((b) => b !== a).map((b) => Math.hypot(a.x - b.x, a.y - b.y)).filter((d) => d > 0.02));
-  const rooms = new Map(placed.map((sensor) => [sensor.name, 0.49 * radius * nearest(sensor)]));
+  const toNearest = (a) => {
+    const distances = placed.map((b) => Math.hypot(a.x - b.x, a.y - b.y));
+    return Math.min(2, ...distances.filter((distance) => distance > 0.02));
+  };
+  const rooms = new Map(placed.map((sensor) => [sensor.name, 0.49 * radius * toNearest(sensor)]));
   // a few close pairs should not make all the others small: they alone are held back
   const usual = [...rooms.values()].sort((a, b) => a - b)[Math.floor(placed.length / 5)];
   const largest = Math.max(6, Math.min(21, usual));
@@ -156,9 +165,10 @@ function listUnplaced(glyphs) {
 }
 
 function makeHeadKey(sensors) {
-  const sample = (chosen, radius, ring, kind = "") =>
-    draw("svg", { viewBox: "-10 -10 20 20", width: 20, height: 20, "aria-hidden": "true" },
-      draw("g", { class: `electrode${kind}`, "data-chosen": String(chosen) }, draw("circle", { class: "disc", r: radius - ring / 2, "stroke-width": ring })));
+  const sample = (chosen, radius, ring, kind = "") => {
+    const disc = draw("circle", { class: "disc", r: radius - ring / 2, "stroke-width": ring });
+    return listedPicture(draw("g", { class: `electrode${kind}`, "data-chosen": String(chosen) }, disc));
+  };
   const entries = [
     [[sample(true, 6, 1), sample(true, 9, 1)], "chosen; larger: more weight"],
     [[sample(false, 7, 1)], "left out"],

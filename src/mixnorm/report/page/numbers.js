@@ -8,14 +8,15 @@ function aucText(value, digits = 3) {
 
 /** [.88, .92]; three digits where intervals are so narrow that two would hide them. */
 function makeIntervalText(montages) {
-  const digits = montages.some((m) => m.low !== null && m.high - m.low < 0.02) ? 3 : 2;
-  return ({ low, high }) => (low === null || high === null ? "" : `[${aucText(low, digits)}, ${aucText(high, digits)}]`);
+  const digits = montages.some(({ low, high }) => low !== null && high !== null && high - low < 0.02) ? 3 : 2;
+  return ({ low, high }) =>
+    low === null || high === null ? "" : `[${aucText(low, digits)}, ${aucText(high, digits)}]`;
 }
 
 /** +.004, −.012, ±.000 */
 function changeText(change) {
-  const rounded = Math.abs(change) < 0.0005;
-  return (rounded ? "±" : change < 0 ? "−" : "+") + aucText(Math.abs(change));
+  const sign = Math.abs(change) < 0.0005 ? "±" : change < 0 ? "−" : "+";
+  return sign + aucText(Math.abs(change));
 }
 
 const percent = (share) => `${Math.round(100 * share)} %`;
@@ -24,9 +25,10 @@ const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 const norm = (trace) => Math.hypot(...trace);
 
-/** Two or three significant digits, no exponent where it can be helped. */
+/** Three significant digits, no exponent where it can be helped. */
 function plain(value) {
-  return value === 0 || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e4) ? String(Number(value.toPrecision(3))) : value.toExponential(1);
+  const usual = value === 0 || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e4);
+  return (usual ? String(Number(value.toPrecision(3))) : value.toExponential(1)).replace("-", "−");
 }
 
 /** A step of 1, 2 or 5 times a power of ten that cuts `span` into about `pieces` parts. */

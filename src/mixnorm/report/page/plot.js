@@ -1,7 +1,11 @@
 // What the plots share: scales, axes, lines with dashes and markers of their own.
 
 const linear = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
-const logarithmic = (low, high, from, to) => (value) => linear(Math.log(low), Math.log(high), from, to)(Math.log(value));
+
+function logarithmic(low, high, from, to) {
+  const straight = linear(Math.log(low), Math.log(high), from, to);
+  return (value) => straight(Math.log(value));
+}
 
 const MARKERS = {
   circle: "M0-4a4 4 0 1 0 .01 0Z",
@@ -24,15 +28,18 @@ const STYLES = [
   { marker: "bar", dash: "12 4" },
 ];
 
-const styleOf = (index) => STYLES[index < STYLES.length ? index : 1 + ((index - 1) % (STYLES.length - 1))];
+/** The number of a method's style; there are as many colours in the style sheet. */
+const styleNumber = (index) => (index < STYLES.length ? index : 1 + ((index - 1) % (STYLES.length - 1)));
+
+const translate = (x, y) => `translate(${x.toFixed(1)} ${y.toFixed(1)})`;
 
 function markerAt(x, y, index) {
-  return draw("path", { d: MARKERS[styleOf(index).marker], class: "marker", transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
+  return draw("path", { d: MARKERS[STYLES[styleNumber(index)].marker], class: "marker", transform: translate(x, y) });
 }
 
-function line(points, attributes = {}) {
-  return draw("polyline", { points: points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" "), ...attributes });
-}
+const pointList = (points) => points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ");
+
+const line = (points, attributes = {}) => draw("polyline", { points: pointList(points), ...attributes });
 
 function label(x, y, text, attributes = {}) {
   return draw("text", { x: x.toFixed(1), y: y.toFixed(1), ...attributes }, text);
@@ -40,13 +47,20 @@ function label(x, y, text, attributes = {}) {
 
 /** Horizontal lines with their values on the left. */
 function valueAxis(values, y, left, right, text) {
-  return draw("g", { class: "axis" }, ...values.flatMap((value) => [
+  const parts = values.flatMap((value) => [
     draw("line", { x1: left, x2: right, y1: y(value), y2: y(value) }),
     label(left - 6, y(value) + 4, text(value), { "text-anchor": "end" }),
-  ]));
+  ]);
+  return draw("g", { class: "axis" }, ...parts);
 }
 
-/** Values below the plot. */
-function baseAxis(values, x, bottom, text) {
-  return draw("g", { class: "axis" }, ...values.map((value) => label(x(value), bottom + 16, text(value), { "text-anchor": "middle" })));
+/** Values below the plot, and below them what they are. */
+function baseAxis(values, x, bottom, text, name) {
+  const [first, last] = [x(values[0]), x(values.at(-1))];
+  return draw(
+    "g",
+    { class: "axis" },
+    ...values.map((value) => label(x(value), bottom + 16, text(value), { "text-anchor": "middle" })),
+    label((first + last) / 2, bottom + 33, name, { "text-anchor": "middle" }),
+  );
 }

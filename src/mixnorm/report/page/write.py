@@ -18,7 +18,9 @@ from mixnorm.report.page.contract import check_selection
 PAGE_NAME = "electrodes.html"
 """What the page is called in a folder of results."""
 
-_SCRIPTS = ("dom.js", "numbers.js", "head.js", "plot.js", "curve.js", "traces.js", "tables.js", "page.js")
+_SCRIPTS = tuple(
+    f"{name}.js" for name in ("dom", "numbers", "plot", "head", "curve", "traces", "path", "tables", "page")
+)
 
 
 def write_page(selection: dict[str, Any], path: str | Path) -> Path:

@@ -68,11 +68,13 @@ function keyTarget(key, at, last) {
   return to === null ? null : Math.max(0, Math.min(last, to));
 }
 
-/** What a method reaches with `n` electrodes; one that knows a single number says which. */
+/** What a method reaches with `n` electrodes; where that was not tried, with the nearest number that was. */
 function scoreText(curve, n) {
-  const index = curve.n_sensors.indexOf(n);
-  if (index < 0 && curve.n_sensors.length === 1) return `${aucText(curve.auc[0])} with ${curve.n_sensors[0]}`;
-  return aucText(index < 0 ? null : curve.auc[index]);
+  const tried = curve.n_sensors.filter((_, i) => curve.auc[i] !== null);
+  if (!tried.length) return DASH;
+  const closest = tried.reduce((found, m) => (Math.abs(m - n) < Math.abs(found - n) ? m : found));
+  const score = aucText(curve.auc[curve.n_sensors.indexOf(closest)]);
+  return closest === n ? score : `${score} with ${closest}`;
 }
 
 function drawCurves(curves, counts, recommended, width) {
@@ -109,8 +111,10 @@ function countTicks(fewest, most) {
   return most / powers.at(-1) > 1.3 ? [...powers, most] : powers;
 }
 
+/** All that is drawn: every curve, and the interval of ours. */
 function aucRange(curves) {
-  const values = curves.flatMap(({ auc, low, high }) => [...auc, ...(low ?? []), ...(high ?? [])]);
+  const [{ low: lows, high: highs }] = curves;
+  const values = [...curves.flatMap(({ auc }) => auc), ...(lows ?? []), ...(highs ?? [])];
   const known = values.filter((value) => value !== null);
   const step = 0.05;
   const low = Math.floor(Math.min(...known) / step + 1e-9) * step;

@@ -15,6 +15,7 @@ function makeHead(sensors, onLook) {
   for (const sensor of sensors) glyphs.set(sensor.name, makeElectrode(sensor, placed.includes(sensor), onLook));
   listUnplaced(sensors.filter((sensor) => !placed.includes(sensor)).map((sensor) => glyphs.get(sensor.name)));
   if (placed.length) onWidth(byId("head"), layOut);
+  else byId("scalp-title").textContent = "Which ones";
   makeHeadKey(sensors);
 
   function layOut(width) {

@@ -21,8 +21,9 @@ makeCopyButton(byId("copy-recommended"), byId("recommended-names"));
 makeCopyButton(byId("copy"), byId("names"));
 makeTheme();
 makePrint();
-addEventListener("hashchange", () => show(fromHash()));
-show(fromHash());
+// from the event: by now the address may have been written over by the montage before
+addEventListener("hashchange", (event) => show(fromHash(new URL(event.newURL).hash)));
+show(fromHash(location.hash));
 look(state.montage.sensors[0]);
 
 function nearest(n) {
@@ -35,8 +36,8 @@ function choose(n) {
   show(nearest(n));
 }
 
-function fromHash() {
-  const asked = /^#k=(\d+)$/.exec(location.hash);
+function fromHash(hash) {
+  const asked = /^#k=(\d+)$/.exec(hash);
   return asked ? nearest(Number(asked[1])) : best;
 }
 
@@ -122,8 +123,7 @@ function writeSure() {
   const { stability } = selection;
   const { folds } = source;
   byId("stability").textContent = stability
-    ? `${stability.statement} Chosen in at least ${percent(stability.threshold)} of ${stability.n_resamplings} ` +
-      `resamplings: ${stability.selected.join(", ") || "none"}.`
+    ? `${stability.statement} Stable: ${stability.selected.join(", ") || "none"}.`
     : "Stability was not computed for this selection.";
   byId("scoring").textContent =
     `AUC by nested cross-validation, ${folds.count} folds by ${folds.by}: nothing about a test fold was used in ` +

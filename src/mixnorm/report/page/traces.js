@@ -90,7 +90,7 @@ function drawCard(name, rows, times) {
   const titles = rows.map((row) => row.title).join(", ");
   const svg = canvas(width, height, { role: "img", "aria-label": `${name}: ${titles} over time` });
   const x = linear(times[0], times.at(-1), left, width - right);
-  const ticks = timeTicks(times, 2.5);
+  const ticks = timeTicks(times, 4);
   rows.forEach((row, i) => {
     const top = i * (high + gap) + gap;
     const y = linear(...row.range, top + high, top);
@@ -121,7 +121,7 @@ function drawDetail(name, row, times, width, last) {
   const svg = canvas(width, height, { role: "img", "aria-label": `${name}: ${title} over time` });
   const x = linear(times[0], times.at(-1), left, width - right);
   const y = linear(...range, height - bottom, top);
-  const values = multiples(range[0], range[1], niceStep(range[1] - range[0], title === "evoked" ? 6 : 3));
+  const values = multiples(range[0], range[1], niceStep(range[1] - range[0], title === "evoked" ? 7 : 4));
   const ticks = timeTicks(times, 5);
   svg.append(
     label(left, top - 12, unit ? `${title}, ${unit}` : title, { class: "row-name" }),

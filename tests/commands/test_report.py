@@ -20,18 +20,18 @@ def call(*arguments):
 
 def test_a_folder_with_a_selection_gets_its_page(folder):
     done = call(folder)
-    assert (done.exit_code, done.stdout) == (0, f"{folder / 'electrodes.html'}\n")
-    assert (folder / "electrodes.html").read_text(encoding="utf-8") == page_html(selection(8))
+    assert (done.exit_code, done.stdout) == (0, f"{folder / 'index.html'}\n")
+    assert (folder / "index.html").read_text(encoding="utf-8") == page_html(selection(8))
 
 
 def test_the_page_goes_where_it_is_asked_for(folder):
     found = json.loads(call(folder, "--out", folder / "new" / "place", "--json").stdout)
     assert found == {
-        "page": str(folder / "new" / "place" / "electrodes.html"),
+        "page": str(folder / "new" / "place" / "index.html"),
         "recommended": selection(8)["recommended"],
     }
-    assert (folder / "new" / "place" / "electrodes.html").exists()
-    assert not (folder / "electrodes.html").exists()
+    assert (folder / "new" / "place" / "index.html").exists()
+    assert not (folder / "index.html").exists()
 
 
 def test_a_broken_selection_is_an_error_that_names_the_file_and_the_key(folder):
@@ -41,7 +41,7 @@ def test_a_broken_selection_is_an_error_that_names_the_file_and_the_key(folder):
     done = call(folder)
     assert (done.exit_code, done.stdout) == (1, "")
     assert f"{folder / 'selection.json'}: selection: 'recommended' is missing" in done.stderr
-    assert not (folder / "electrodes.html").exists()
+    assert not (folder / "index.html").exists()
 
 
 @pytest.mark.parametrize("option", [("--partial",), ("--format", "csv")])

@@ -22,7 +22,7 @@ from mixnorm.study import read_results
 def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | None, as_json: bool) -> None:
     """Show the table of the study in FOLDER, and write all tables and figures.
 
-    Where FOLDER holds a selection of electrodes (selection.json), write its page, electrodes.html.
+    Where FOLDER holds a selection of electrodes (selection.json), write its page, index.html.
     """
     if (folder / SELECTION_NAME).is_file():
         if partial or form != "text":

@@ -15,7 +15,7 @@ function makeHead(sensors, onLook) {
   for (const sensor of sensors) glyphs.set(sensor.name, makeElectrode(sensor, placed.includes(sensor), onLook));
   listUnplaced(sensors.filter((sensor) => !placed.includes(sensor)).map((sensor) => glyphs.get(sensor.name)));
   if (placed.length) onWidth(byId("head"), layOut);
-  else byId("scalp-title").textContent = "Which ones";
+  else showNoHead();
   makeHeadKey(sensors);
 
   function layOut(width) {
@@ -158,6 +158,11 @@ function walk(event, glyphs) {
     if (ahead > 1 && aside <= 1.5 * ahead && (!best || far < best.far)) best = { far, glyph };
   }
   best?.glyph.element.focus();
+}
+
+function showNoHead() {
+  byId("scalp-title").textContent = "Which ones";
+  document.querySelector("main").classList.add("no-head");
 }
 
 function listUnplaced(glyphs) {

@@ -92,9 +92,14 @@ function describe(name) {
   return `${name}: ${parts.join(", ")}`;
 }
 
-function spoken({ n_sensors, auc, drop, ...interval }) {
-  const score = `${count(n_sensors, "electrode")}: AUC ${aucText(auc)} ${intervalText(interval)}.`;
-  return drop ? `${score} Next to drop: ${dropText(drop)}.` : score;
+/** ".903 [.88, .92]", or the score alone where there is no interval. */
+function scoreWithInterval(montage) {
+  return `${aucText(montage.auc)} ${intervalText(montage)}`.trim();
+}
+
+function spoken(montage) {
+  const score = `${count(montage.n_sensors, "electrode")}: AUC ${scoreWithInterval(montage)}.`;
+  return montage.drop ? `${score} Next to drop: ${dropText(montage.drop)}.` : score;
 }
 
 /** Once things have settled: a slider on its way should neither chatter nor fill the history. */
@@ -110,7 +115,7 @@ function writeAnswer() {
   byId("recordings").textContent = `Which electrodes do I need? ${source.recordings.join(", ")}`;
   byId("answer").replaceChildren(
     make("strong", {}, `${best.n_sensors} of ${sensors.length} electrodes`),
-    `: AUC ${aucText(best.auc)} ${intervalText(best)}${rest}`,
+    `: AUC ${scoreWithInterval(best)}${rest}`,
   );
   byId("reason").textContent = recommended.reason;
   byId("recommended-names").textContent = best.sensors.join(", ");

@@ -65,9 +65,9 @@ function makeTraces(selection) {
 }
 
 function rangeOf(traces) {
-  const values = traces.flat();
-  const low = Math.min(0, ...values);
-  const high = Math.max(0, ...values);
+  let [low, high] = [0, 0];
+  // not Math.min(...values): a long recording has more values than a call may have arguments
+  for (const value of traces.flat()) [low, high] = [Math.min(low, value), Math.max(high, value)];
   return high > low ? [low, high] : [-1, 1];
 }
 

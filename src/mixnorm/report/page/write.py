@@ -15,7 +15,7 @@ from typing import Any
 
 from mixnorm.report.page.contract import check_selection
 
-PAGE_NAME = "electrodes.html"
+PAGE_NAME = "index.html"
 """What the page is called in a folder of results."""
 
 _SCRIPTS = tuple(

@@ -67,6 +67,15 @@ def test_the_answer_comes_first(driver, show):
     assert wanted["stability"]["statement"] in text(driver, "stability")
 
 
+def test_of_many_recordings_the_first_are_named_and_all_are_listed_below(driver, show):
+    names = [f"R{i:02}.dat" for i in range(12)]
+    wanted = selection(8)
+    wanted["source"]["recordings"] = names
+    show(wanted)
+    assert by_id(driver, "recordings").text.endswith("? R00.dat, R01.dat, R02.dat and 9 more")
+    assert text(driver, "source").startswith(", ".join(names))
+
+
 def test_table_holds_every_montage_and_every_subject(driver, show):
     wanted = selection(10, subjects=("S1", "S2"))
     show(wanted)

@@ -112,7 +112,7 @@ function writeAnswer() {
   const whole = montages.at(-1);
   const all = whole.n_sensors === sensors.length ? "the whole cap" : `all ${whole.n_sensors} allowed`;
   const rest = whole === best ? "" : `; ${all} ${aucText(whole.auc)}`;
-  byId("recordings").textContent = `Which electrodes do I need? ${source.recordings.join(", ")}`;
+  byId("recordings").textContent = `Which electrodes do I need? ${firstFew(source.recordings)}`;
   byId("answer").replaceChildren(
     make("strong", {}, `${best.n_sensors} of ${sensors.length} electrodes`),
     `: AUC ${scoreWithInterval(best)}${rest}`,

@@ -58,7 +58,7 @@ def page_html(selection: dict[str, Any]) -> str:
     script = '"use strict";\n' + "\n".join(_part(name) for name in _SCRIPTS)
     parts = {
         "policy": _policy(script, style),
-        "title": html.escape(f"{', '.join(selection['source']['recordings'])}: which electrodes?"),
+        "title": html.escape(f"{', '.join(selection['source']['recordings'][:3])}: which electrodes?"),
         "style": style,
         "selection": _embedded(selection),
         "script": script,

@@ -1,7 +1,7 @@
 """Take a picture of the page of a selection, as Chromium shows it: the picture in the README.
 
-mixnorm select RECORDING --out here
-python examples/electrodes_page.py here/selection.json docs/electrodes-page.png
+python examples/electrodes_page.py docs/electrodes-page.png                    simulated: 8 of 32 carry the wave
+python examples/electrodes_page.py picture.png DIR/selection.json              what `mixnorm select` wrote
 """
 
 import shutil
@@ -15,10 +15,17 @@ from mixnorm.report.page import PAGE_NAME, read_selection, write_page
 WINDOW = (1280, 860)
 
 
-def main(source, target):
+def main(target, source=None):
     with tempfile.TemporaryDirectory() as folder:
-        page = write_page(read_selection(source), Path(folder) / PAGE_NAME)
+        selection = read_selection(source) if source else simulated()
+        page = write_page(selection, Path(folder) / PAGE_NAME)
         photograph(page, Path(target).resolve(), Path(folder) / "profile")
+
+
+def simulated():
+    from mixnorm.eeg import select_montage, simulated_recording
+
+    return select_montage(simulated_recording(1200, n_channels=32, n_informative=8, seed=3)).to_json()
 
 
 def photograph(page, target, profile):

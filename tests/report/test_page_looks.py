@@ -105,6 +105,23 @@ def overlap(a, b, slack):
     return across > 0.5 and down > slack + 0.5
 
 
+def test_an_interval_that_says_nothing_does_not_flatten_the_curves(driver, show):
+    wanted = selection(64)
+    for entry in (*wanted["montages"], wanted["curves"][0]):
+        many = isinstance(entry["auc"], list)
+        entry |= {"low": [0.0] * 64, "high": [1.0] * 64} if many else {"low": 0.0, "high": 1.0}
+    wanted["source"]["folds"]["count"] = 2
+    show(wanted)
+    tops, frame = driver.execute_script(
+        "return [[...document.querySelectorAll('#curve .method .marker')].map((m) => m.getBoundingClientRect().top), "
+        "document.querySelector('#curve svg').getBoundingClientRect().toJSON()]"
+    )
+    assert max(tops) - min(tops) > 0.35 * frame["height"]
+    band = driver.execute_script("return document.querySelector('.band').getBoundingClientRect().toJSON()")
+    assert frame["top"] <= band["top"] < band["bottom"] <= frame["bottom"]
+    assert "With 2 folds they say next to nothing." in text(driver, "scoring")
+
+
 WORDS = [
     *(("ink", ground) for ground in ("paper", "card", "button", "chosen", "warning")),
     *(("muted", ground) for ground in ("paper", "card", "button")),

@@ -86,7 +86,8 @@ function drawCurves(curves, counts, recommended, width) {
   // the first few electrodes matter most: with many, each doubling gets the same room
   const x = (most > MANY ? logarithmic : linear)(fewest, most, left + 8, width - right - 8);
   const [low, high] = aucRange(curves);
-  const y = linear(low, high, height - bottom, top);
+  const inside = linear(low, high, height - bottom, top);
+  const y = (value) => inside(Math.max(low, Math.min(high, value)));
   const ticks = countTicks(fewest, most);
   const name = most > MANY ? "electrodes (log scale)" : "electrodes";
   const here = draw("line", { class: "here", y1: top - 8, y2: height - bottom });
@@ -111,15 +112,17 @@ function countTicks(fewest, most) {
   return most / powers.at(-1) > 1.3 ? [...powers, most] : powers;
 }
 
-/** All that is drawn: every curve, and the interval of ours. */
+/** Every curve, and of our interval as much as leaves the curves half of the height: with few folds it is very wide. */
 function aucRange(curves) {
-  const [{ low: lows, high: highs }] = curves;
-  const values = [...curves.flatMap(({ auc }) => auc), ...(lows ?? []), ...(highs ?? [])];
-  const known = values.filter((value) => value !== null);
+  const known = (lists) => lists.flatMap((list) => list ?? []).filter((value) => value !== null);
+  const scores = known(curves.map((curve) => curve.auc));
+  const [least, most] = [Math.min(...scores), Math.max(...scores)];
+  const room = Math.max(0.05, (most - least) / 2);
+  const low = Math.max(Math.min(least, ...known([curves[0].low])), least - room);
+  const high = Math.min(Math.max(most, ...known([curves[0].high])), most + room);
   const step = 0.05;
-  const low = Math.floor(Math.min(...known) / step + 1e-9) * step;
-  const high = Math.ceil(Math.max(...known) / step - 1e-9) * step;
-  return [low, Math.max(high, low + 2 * step)];
+  const floor = Math.floor(low / step + 1e-9) * step;
+  return [floor, Math.max(Math.ceil(high / step - 1e-9) * step, floor + 2 * step)];
 }
 
 function drawMethod(curve, index, x, y, ticks) {

@@ -132,7 +132,8 @@ function writeSure() {
     : "Stability was not computed for this selection.";
   byId("scoring").textContent =
     `AUC by nested cross-validation, ${folds.count} folds by ${folds.by}: nothing about a test fold was used in ` +
-    "choosing. Intervals are at 95 %, corrected for overlapping training sets (Nadeau and Bengio).";
+    "choosing. Intervals are at 95 %, corrected for overlapping training sets (Nadeau and Bengio)." +
+    (best.high - best.low > 0.5 ? ` With ${folds.count} folds they say next to nothing.` : "");
   byId("source").textContent =
     `${source.recordings.join(", ")}; ${count(source.subjects.length, "subject")}; ${source.n_trials} trials, ` +
     `${source.n_targets} of them ${source.classes[1]}; ${source.preparation}. Made by mixnorm.`;

@@ -54,11 +54,11 @@ def auc(value, digits=3):
 
 
 def wait_until(met):
-    for _ in range(60):
+    for _ in range(300):
         if met():
             return
         time.sleep(0.05)
-    raise AssertionError("did not come true within three seconds")
+    raise AssertionError("did not come true")
 
 
 def hide(found, count):

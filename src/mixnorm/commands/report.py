@@ -1,4 +1,4 @@
-"""``mixnorm report DIR``: tables and figures of a study."""
+"""``mixnorm report DIR``: tables and figures of a study, or the page of a selection."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from mixnorm.commands.common import json_option, messages, print_json
 from mixnorm.report import TABLE_FORMATS, table, write_report
+from mixnorm.report.page import PAGE_NAME, SELECTION_NAME, read_selection, write_page
 from mixnorm.study import read_results
 
 
@@ -16,10 +17,18 @@ from mixnorm.study import read_results
 @click.option("--partial", is_flag=True, help="Report an incomplete study, and say what is missing.")
 @click.option("--format", "form", type=click.Choice(list(TABLE_FORMATS)), default="text", show_default=True)
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw figures as PNG and SVG.")
-@click.option("--out", type=click.Path(path_type=Path), help="Where the files go [FOLDER/report].")
+@click.option("--out", type=click.Path(path_type=Path), help="Where the files go [FOLDER/report; a page: FOLDER].")
 @json_option
 def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | None, as_json: bool) -> None:
-    """Show the table of the study in FOLDER, and write all tables and figures."""
+    """Show the table of the study in FOLDER, and write all tables and figures.
+
+    Where FOLDER holds a selection of electrodes (selection.json), write its page, index.html.
+    """
+    if (folder / SELECTION_NAME).is_file():
+        if partial or form != "text":
+            raise click.UsageError(f"--partial and --format are for studies; {folder} holds a selection.")
+        _report_selection(folder, out or folder, as_json)
+        return
     with messages():
         results = read_results(folder, partial)
         written = write_report(results, out or folder / "report", figures)
@@ -29,3 +38,14 @@ def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | No
     click.echo(table(results, form))
     for path in (*written.tables, *written.figures):
         click.echo(str(path), err=True)
+
+
+def _report_selection(folder: Path, out: Path, as_json: bool) -> None:
+    with messages():
+        selection = read_selection(folder / SELECTION_NAME)
+        out.mkdir(parents=True, exist_ok=True)
+        page = write_page(selection, out / PAGE_NAME)
+    if as_json:
+        print_json({"page": str(page), "recommended": selection["recommended"]})
+    else:
+        click.echo(str(page))

@@ -68,6 +68,10 @@ class Problem:
         self._inverse = np.divide(0.25, self.p, where=self.p > 0, out=np.zeros_like(self.p))
         self.damping = _DAMPING
 
+    def point(self, W: np.ndarray, b: np.ndarray) -> Point:
+        """Return the point of some coefficients (T, d) and intercepts (T,)."""
+        return Point(W, b, times(W, self.Z.transpose(0, 2, 1)))
+
     def approach(self, alpha: float, point: Point, max_iter: int) -> tuple[Point, int]:
         """From the zero model go down a coarse path to near alpha, since a far jump wakes too many groups at once."""
         steps = 0

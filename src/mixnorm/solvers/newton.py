@@ -30,7 +30,8 @@ _MAX_ATTEMPTS = 3
 #: Numbers in one array of a certificate, when cells of a path are certified together.
 _CERTIFIED_AT_ONCE = 2_000_000
 
-Points = dict[tuple[int, int], Point]
+#: Coefficients and intercepts of the problems of a cell.
+Points = dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -42,40 +43,31 @@ class Newton:
     ) -> list[Solution]:
         """Solve every problem at a sequence of alphas and similarities (A, B, K), each from the solution before."""
         B, _, _, _, K = stack.shape
-        problems = {(i, k): Problem(stack, i, k) for i in range(B) for k in range(K)}
-        points = {key: Point.zero(*problem.Z.shape) for key, problem in problems.items()}
         stacks = cells(stack, alphas, similarities)
-        reached = []
-        for cell in stacks:
-            points, n_iter = self._descend(cell, problems, points, tol, max_iter)
-            reached.append((points, n_iter))
-        certificates = self._certify(stacks, [points for points, _ in reached])
-        return [
-            self._finish(cell, problems, *start, found, (tol, max_iter))
-            for cell, start, found in zip(stacks, reached, certificates)
-        ]
+        reached: list[Points] = [{} for _ in stacks]
+        n_iter = np.zeros((len(stacks), B, K), dtype=np.int64)
+        for key in np.ndindex(B, K):  # a whole path at a time: what one problem keeps stays in the cache, and is freed
+            problem = Problem(stack, *key)
+            point = Point.zero(*problem.Z.shape)
+            for place, cell in enumerate(stacks):
+                alpha = _enter_cell(problem, cell, key)
+                point, far = problem.approach(alpha, point, max_iter)
+                point, near = problem.solve(alpha, point, tol, max_iter - far)
+                reached[place][key], n_iter[place][key] = (point.W, point.b), far + near
+        found = self._certify(stacks, reached)
+        return [self._finish(*each, tol, max_iter) for each in zip(stacks, reached, n_iter, found)]
 
-    def _descend(self, cell: Stack, problems: dict, points: Points, tol: float, max_iter: int):
-        """Solve all problems of a cell from the points given; return the points reached and the steps, (B, K)."""
-        reached, n_iter = {}, np.zeros(cell.alpha.shape, dtype=np.int64)
-        for key, problem in problems.items():
-            alpha = _enter_cell(problem, cell, key)
-            point, far = problem.approach(alpha, points[key], max_iter)
-            reached[key], near = problem.solve(alpha, point, tol, max_iter - far)
-            n_iter[key] = far + near
-        return reached, n_iter
-
-    def _finish(self, cell: Stack, problems: dict, points: Points, n_iter, found: Certificate, limits) -> Solution:
+    def _finish(self, cell: Stack, points: Points, n_iter, found: Certificate, tol: float, max_iter: int) -> Solution:
         """Take up again what the certificate leaves open: the solver's own estimate of the gap is not its word."""
-        tol, max_iter = limits
         for goal in tol * 0.1 ** np.arange(1, _MAX_ATTEMPTS + 1):
-            todo = [key for key in problems if found.gap[key] > tol and n_iter[key] < max_iter]
+            todo = [key for key in points if found.gap[key] > tol and n_iter[key] < max_iter]
             if not todo:
                 break
             for key in todo:
-                alpha = _enter_cell(problems[key], cell, key)
-                budget = max_iter - int(n_iter[key])
-                points[key], steps = problems[key].solve(alpha, points[key], goal, budget)
+                problem = Problem(cell, *key)
+                alpha, start = _enter_cell(problem, cell, key), problem.point(*points[key])
+                point, steps = problem.solve(alpha, start, goal, max_iter - int(n_iter[key]))
+                points[key] = point.W, point.b
                 n_iter[key] += steps
             (found,) = self._certify([cell], [points])
         return Solution(found.W, found.b, found.primal, found.gap, n_iter)
@@ -91,7 +83,7 @@ class Newton:
             W, b = joint.start()
             for place, points in enumerate(reached[some]):
                 for (i, k), point in points.items():
-                    W[i, :, :, place * K + k], b[i, :, place * K + k] = point.W, point.b
+                    W[i, :, :, place * K + k], b[i, :, place * K + k] = point
             found = certify(joint, W, b)
             for place in range(len(stacks[some])):
                 yield found.columns(slice(place * K, (place + 1) * K))

@@ -59,7 +59,7 @@ class Problem:
         self.atoms = Atoms(self.atom_of, everywhere, len(self.beta), stack.penalty, self.q)
         self.hessian = WorkingHessian(self.Z, self.y, self.p, self.fit_intercept)
         #: diagonal of the Hessian with all trials inside the margin, (T, d), and its sum over each atom
-        self.bend = np.maximum(2 * times(self.p, self.Z**2), 1e-300)
+        self.bend = np.maximum(2 * np.einsum("tn,tnd,tnd->td", self.p, self.Z, self.Z), 1e-300)
         self.trace = self.atoms.sums(self.bend)
         self._active: Active | None = None
         self._is_tiny = self.atom_of.size <= _TINY and self.p.shape[1] >= 4 * d

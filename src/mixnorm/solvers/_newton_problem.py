@@ -22,6 +22,8 @@ _PATIENCE = 5
 _GAMMA = 25.0
 #: The coarse path by which a far alpha is approached: its ratio, and the gap that is enough on it.
 _COARSE_STEP, _COARSE_TOL = 0.2, 1e-1
+#: How many groups may enter together, at least and as a share of those present: with fewer trials than features, else.
+_GROUPS_AT_ONCE = {False: (2, 0.2), True: (8, 1.0)}
 #: With ℓ1, how many coefficients may enter together, and from which correlation on two of them may not.
 _MOST_AT_ONCE, _ALIKE = 4, 0.3
 #: So few coefficients may all be woken at once, if there are four times as many trials.
@@ -178,15 +180,16 @@ class Problem:
     def _violators(self, present: np.ndarray, norms: np.ndarray, tau: np.ndarray) -> np.ndarray:
         """The absent atoms whose gradient asks most for them: few at a time.
 
-        Many that enter together must mostly leave again. Groups may come in twos, or a fifth of those present; with
-        ℓ1, where nothing ties neighbours together, only those that do not resemble each other.
+        Many that enter together must mostly leave again, the more so the fewer trials there are; with ℓ1, where
+        nothing ties neighbours together, only those may enter that do not resemble each other.
         """
         if not self.penalty.is_norm:
             return np.empty(0, dtype=int)
         outside = np.flatnonzero(~present & (norms > tau * (1 + 1e-10)))
         asking = outside[np.argsort(-norms[outside] / tau[outside], kind="stable")]
         if self.q > 1:
-            return asking[: max(2, int(present.sum()) // 5)]
+            least, share = _GROUPS_AT_ONCE[self.p.shape[1] >= self.Z.shape[2]]
+            return asking[: max(least, int(share * present.sum()))]
         return self._unlike(asking if self._is_tiny else asking[:_MOST_AT_ONCE])
 
     def _unlike(self, coefficients: np.ndarray) -> np.ndarray:

@@ -25,6 +25,8 @@ def main():
     with np.load(options.data) as data:
         X, y, alphas = data["X"], data["y"], data["alphas"]
     solver = load_class(options.solver, "Solver")()
+    if X.size > getattr(solver, "largest", np.inf):
+        raise SystemExit(f"X has {X.size} numbers, too many for this solver")
     solver.set_objective(X, y, alphas)
     getattr(solver, "warm_up", lambda: solver.run(solver.tolerances[0]))()
     begin = time.process_time()

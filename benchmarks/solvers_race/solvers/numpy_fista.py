@@ -59,7 +59,7 @@ class Solver:
         return np.append(shrunk.ravel(), v[-1])
 
     def _gap(self, w, Xw, alpha):
-        """Relative duality gap at the best intercept, which makes the dual point feasible but for its scale; and that."""
+        """Relative gap at the best intercept, which makes the dual point feasible up to its scale; and that."""
         n, y = len(self.y), self.y
         b = _intercept(Xw - w[-1], y, w[-1])
         Xw = Xw - w[-1] + b

@@ -3,7 +3,7 @@
     python benchmarks/against_fista.py [--only errp,uam,bigp3bci,q,subjects] [--repeats 3]
 
 Paths of 20 alphas on the shapes of three data sets and, at q = 1.5, on the small problem: ``solver="newton"`` against
-``solver="fista"`` and, for q = 2, against FISTA written for this one problem in NumPy (solvers_race/solvers/numpy_fista.py).
+``solver="fista"`` and, for q = 2, against FISTA written for that alone in NumPy (solvers_race/solvers/numpy_fista.py).
 
 Many subjects: 13 × 500 trials × 140 features, the UAM recordings where $MIXNORM_DATA has them, else simulated;
 `MultiTaskGroupSVCCV` on 10 alphas × 10 similarities, 3 folds and the refit, against FISTA cell by cell. FISTA is
@@ -29,25 +29,24 @@ from _recordings import load, split  # noqa: E402
 from _worker import cpu_seconds, load_class  # noqa: E402
 
 from mixnorm import MultiTaskGroupSVCCV, group_svc_path  # noqa: E402
+from mixnorm._inputs import read_fit  # noqa: E402
 from mixnorm._subjects import Subjects, joint_stack  # noqa: E402
 from mixnorm.multitask_cv import _winding  # noqa: E402
 from mixnorm.path import Method  # noqa: E402
-from mixnorm.solvers import Fista  # noqa: E402
+from mixnorm.solvers import Fista, solve_path  # noqa: E402
 
+QUESTIONS = ["errp", "uam", "bigp3bci", "q", "subjects"]
 TOL = 1e-6
 MOST = 100_000
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--only", type=lambda text: text.split(","), default=["errp", "uam", "bigp3bci", "q", "subjects"]
-    )
+    parser.add_argument("--only", type=lambda text: text.split(","), default=QUESTIONS)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    print(
-        "| problem | ours (s) | FISTA (s) | ratio | NumPy FISTA (s) | ratio |\n| --- | ---: | ---: | ---: | ---: | ---: |"
-    )
+    print("| problem | ours (s) | FISTA (s) | ratio | NumPy FISTA (s) | ratio |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for name in options.only:
         seconds = many_subjects() if name == "subjects" else single_path(name, options.repeats)
         print(row(name, *seconds), flush=True)
@@ -55,9 +54,8 @@ def main():
 
 def row(name, ours, fista, numpy_fista=None):
     cells = f"{ours:.3g} | {fista:.3g} | {fista / ours:.1f}"
-    return (
-        f"| {name} | {cells} | {'– | –' if numpy_fista is None else f'{numpy_fista:.3g} | {numpy_fista / ours:.1f}'} |"
-    )
+    theirs = "– | –" if numpy_fista is None else f"{numpy_fista:.3g} | {numpy_fista / ours:.1f}"
+    return f"| {name} | {cells} | {theirs} |"
 
 
 def single_path(name, repeats):
@@ -102,17 +100,13 @@ def uam():
 
 def sampled_cells(X, y, subjects, model):
     """Seconds of FISTA on a Latin sample of cells, each started where the cell before it ends."""
-    from mixnorm._inputs import read_fit
-    from mixnorm.solvers import solve_path
-
     method = Method.of(model, model.q)
     trials, _ = read_fit(model, X, y)
     labels = Subjects.of(subjects.tolist())
     stack = joint_stack(method, trials, np.where(y > 0, 1.0, -1.0), np.ones((len(y), 1)), labels)
     cells = _winding(model.alphas_, len(model.similarities_))
-    grids = [
-        np.array([v[i] for i in p])[:, None, None] for v, p in zip((model.alphas_, model.similarities_), zip(*cells))
-    ]
+    values = (model.alphas_, model.similarities_)
+    grids = [values[axis][[cell[axis] for cell in cells]][:, None, None] for axis in (0, 1)]
     solutions = solve_path(stack, grids[0], similarities=grids[1], tol=TOL, max_iter=MOST)
     sample = np.random.default_rng(0).permutation(len(model.similarities_)).tolist()
     seconds = []

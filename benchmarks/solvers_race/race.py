@@ -90,8 +90,12 @@ def race(task, dataset, options):
 def run_solver(solver, data, objective, options):
     """Return the points of one solver, loosest tolerance first: tol, seconds, objectives, gaps."""
     path = HERE / "solvers" / f"{solver}.py"
+    python = Path(interpreter(path, options.peers_python))
+    if not python.exists():
+        print(f"  {solver}: not installed here, and there is no {python}", flush=True)
+        return []
     with tempfile.TemporaryDirectory() as out:
-        command = [interpreter(path, options.peers_python), HERE / "_worker.py", path, data, out]
+        command = [python, HERE / "_worker.py", path, data, out]
         command += ["--repeats", options.repeats, "--budget", options.budget]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[:3])}
         try:

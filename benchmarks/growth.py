@@ -53,9 +53,8 @@ def main():
 def table(direction, options):
     """Print one direction, each row with the exponents of the growth since the row before."""
     time_limit, memory_limit = THEORY[direction]
-    print(
-        f"\n| {direction} | s | exponent (theory: at most {time_limit}) | MB | exponent (at most {memory_limit}) | steps |"
-    )
+    limits = f"s | exponent (theory: ≤ {time_limit}) | MB | exponent (theory: ≤ {memory_limit})"
+    print(f"\n| {direction} | {limits} | steps |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: |")
     place, before = list(DOUBLINGS).index(direction), None
     for k in range(DOUBLINGS[direction] + 1):

@@ -28,7 +28,8 @@ def main():
     if X.size > getattr(solver, "largest", np.inf):
         raise SystemExit(f"X has {X.size} numbers, too many for this solver")
     solver.set_objective(X, y, alphas)
-    getattr(solver, "warm_up", lambda: solver.run(solver.tolerances[0]))()
+    if hasattr(solver, "warm_up"):
+        solver.warm_up()
     begin = time.process_time()
     for place, tol in enumerate(solver.tolerances):
         seconds = [cpu_seconds(solver.run, tol)]

@@ -13,6 +13,10 @@ from mixnorm.path import Method, largest_alpha
 TASKS = {"path": np.geomspace(1, 1e-3, 20), "fit": np.array([0.1])}
 
 
+#: The relative gap of the points that all others are compared with.
+REFERENCE_TOL = 1e-12
+
+
 class Objective:
     """mean_i max(0, 1 − y_i (x_i·w + b))² + alpha Σ_g ‖w_g‖_2 at every alpha of a task, b free, g the sensors.
 
@@ -30,10 +34,10 @@ class Objective:
         self.alphas = largest_alpha(self.stack) * TASKS[task]
 
     def reference(self) -> dict:
-        """Return the objectives (A,) and relative gaps (A,) of mixnorm at tol 1e-12."""
+        """Return the objectives (A,) and relative gaps (A,) of mixnorm at the tolerance of the reference."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # rounding may leave it at 1e-11; the gap is reported
-            path = group_svc_path(self.X, self.y, alphas=self.alphas, tol=1e-12)
+            path = group_svc_path(self.X, self.y, alphas=self.alphas, tol=REFERENCE_TOL)
         return self.evaluate(path.coefs, path.intercepts)
 
     def evaluate(self, coefs: np.ndarray, intercepts: np.ndarray) -> dict:

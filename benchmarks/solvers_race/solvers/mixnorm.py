@@ -5,7 +5,7 @@ from mixnorm import group_svc_path
 
 class Solver:
     name = "mixnorm"
-    tolerances = (1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10)
+    tolerances = (1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-12)
 
     def set_objective(self, X, y, alphas):
         self.X, self.y, self.alphas = X, y, alphas

@@ -31,6 +31,8 @@ from _report import write_report  # noqa: E402
 from _worker import load_class  # noqa: E402
 from objective import REFERENCE_TOL, TASKS, Objective  # noqa: E402
 
+#: A shared machine may give a solver so small a share: seconds of the clock for one of CPU.
+SLACK = 20
 PEERS = HERE.parent / ".venv-peers" / "bin" / "python"
 
 
@@ -101,7 +103,7 @@ def run_solver(solver, data, objective, options):
             done = subprocess.run(
                 list(map(str, command)),
                 env=environment,
-                timeout=4 * options.budget,
+                timeout=options.budget * SLACK + 300,
                 check=False,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -110,7 +112,7 @@ def run_solver(solver, data, objective, options):
                 why = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
                 print(f"  {solver}: {why[-1]}", flush=True)
         except subprocess.TimeoutExpired:
-            print(f"  {solver}: stopped after {4 * options.budget:.0f} s", flush=True)
+            print(f"  {solver}: stopped by the clock", flush=True)
         points = [read_point(file, objective) for file in sorted(Path(out).glob("[0-9]*.npz"))]
     for point in points:
         print(f"  {solver}: {point['seconds']:.3f} s, worst gap {max(point['gaps']):.1e}", flush=True)

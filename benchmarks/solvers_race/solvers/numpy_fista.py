@@ -44,7 +44,8 @@ class Solver:
                 new = self._prox(v - self.step * gradient, alpha * self.step)
                 Xnew, move = self.X @ new, new - v
                 model = value + gradient @ move + move @ move / (2 * self.step)
-                if np.mean(np.maximum(1 - self.y * Xnew, 0) ** 2) <= model * (1 + 1e-13):
+                rounding = 1e-13 * value + 1e-14 * np.sqrt(value)
+                if np.mean(np.maximum(1 - self.y * Xnew, 0) ** 2) <= model + rounding:
                     break
                 self.step /= 1.5
             if (v - new) @ (new - w) > 0:

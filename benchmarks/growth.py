@@ -56,14 +56,16 @@ def table(direction, options):
     limits = f"s | exponent (theory: ≤ {time_limit}) | MB | exponent (theory: ≤ {memory_limit})"
     print(f"\n| {direction} | {limits} | steps |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: |")
-    place, before = list(DOUBLINGS).index(direction), None
+    place, before, first = list(DOUBLINGS).index(direction), None, None
     for k in range(DOUBLINGS[direction] + 1):
         size = [value * 2**k if i == place else value for i, value in enumerate(BASE)]
         now = measure(size, options.tol or 1e-6, options.repeats)
         growth = ["", ""] if before is None else [f"{np.log2(now[m] / before[m]):.2f}" for m in ("seconds", "MB")]
         cells = f"{now['seconds']:.3f} | {growth[0]} | {now['MB']:.0f} | {growth[1]} | {now['steps']}"
         print(f"| {size[place]} | {cells} |", flush=True)
-        before = now
+        before, first = now, first or now
+    whole = [np.log2(now[m] / first[m]) / DOUBLINGS[direction] for m in ("seconds", "MB")]
+    print(f"| from first to last | | {whole[0]:.2f} | | {whole[1]:.2f} | |", flush=True)
 
 
 def high_density(options):

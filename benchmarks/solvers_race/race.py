@@ -81,11 +81,17 @@ def race(task, dataset, options):
         data = Path(folder) / "data.npz"
         np.savez(data, X=X, y=y, alphas=objective.alphas)
         runs = {solver: run_solver(solver, data, objective, options) for solver in options.solvers}
-    record = {"task": task, "dataset": dataset, "shape": X.shape, "command": " ".join(sys.argv[1:])}
+    record = {"task": task, "dataset": dataset, "shape": X.shape, "command": command(task, dataset, options)}
     record |= {"machine": machine(options.peers_python), "reference": reference(runs, objective), "solvers": runs}
     grade(record)
     (HERE / "results").mkdir(exist_ok=True)
     (HERE / "results" / f"{task}-{dataset}.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def command(task, dataset, options):
+    """Return the options that repeat this part of the run."""
+    solvers = "" if options.solvers == _available("solvers") else f" --solvers {','.join(options.solvers)}"
+    return f"--tasks {task} --datasets {dataset}{solvers} --repeats {options.repeats} --budget {options.budget:g}"
 
 
 def run_solver(solver, data, objective, options):
@@ -96,12 +102,12 @@ def run_solver(solver, data, objective, options):
         print(f"  {solver}: not installed here, and there is no {python}", flush=True)
         return []
     with tempfile.TemporaryDirectory() as out:
-        command = [python, HERE / "_worker.py", path, data, out]
-        command += ["--repeats", options.repeats, "--budget", options.budget]
+        arguments = [python, HERE / "_worker.py", path, data, out]
+        arguments += ["--repeats", options.repeats, "--budget", options.budget]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[:3])}
         try:
             done = subprocess.run(
-                list(map(str, command)),
+                list(map(str, arguments)),
                 env=environment,
                 timeout=options.budget * SLACK + 300,
                 check=False,

@@ -5,7 +5,7 @@ import numpy as np
 
 class Solver:
     name = "FISTA, NumPy"
-    tolerances = (1e-2, 3e-3, 1e-3, 5e-4, 1e-4, 1e-5, 1e-6)
+    tolerances = (1e-2, 3e-3, 1e-3, 5e-4, 2e-4, 1e-4, 1e-5, 1e-6)
     max_iter = 100_000
 
     def set_objective(self, X, y, alphas):

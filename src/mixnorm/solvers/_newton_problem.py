@@ -57,6 +57,15 @@ class Problem:
         self._active: Active | None = None
         self.damping = _DAMPING
 
+    def weigh(self, beta: np.ndarray, point: Point) -> Point:
+        """Take other group weights; return the point without the groups that they leave out."""
+        self.beta = beta
+        gone = np.isinf(beta)[self.atom_of] & (point.W != 0)
+        if not gone.any():
+            return point
+        W = np.where(gone, 0.0, point.W)
+        return Point(W, point.b, times(W, self.Z.transpose(0, 2, 1)))
+
     def approach(self, alpha: float, point: Point, max_iter: int) -> tuple[Point, int]:
         """From the zero model go down a coarse path to near alpha, since a far jump wakes too many groups at once."""
         steps = 0

@@ -14,7 +14,7 @@ its dual ball enters by a proximal step. The next alpha of a path starts from th
 step is the predictor along the path.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,11 +36,29 @@ class Newton:
         self, stack: Stack, alphas: np.ndarray, tol: float, max_iter: int, similarities: np.ndarray | None = None
     ) -> list[Solution]:
         """Solve every problem at a sequence of alphas and similarities (A, B, K), each from the solution before."""
+        return self._sequence(stack, cells(stack, alphas, similarities), tol, max_iter)
+
+    def subsets(
+        self, stack: Stack, alphas: np.ndarray, group_weights: np.ndarray, tol: float, max_iter: int
+    ) -> list[Solution]:
+        """Solve at a sequence of alphas (A, B, K) and group weights (A, B, G, K), each from the solution before.
+
+        For sensors that are left out (β = ∞) and taken in one after another; ℓ2 or a group norm, not ℓ1.
+        """
+        steps = [replace(stack, alpha=alpha, group_weights=beta) for alpha, beta in zip(alphas, group_weights)]
+        return self._sequence(stack, steps, tol, max_iter)
+
+    def _sequence(self, stack: Stack, steps: list[Stack], tol: float, max_iter: int) -> list[Solution]:
         B, _, _, _, K = stack.shape
         problems = {(i, k): Problem(stack, i, k) for i in range(B) for k in range(K)}
         points = {key: Point.zero(*problem.Z.shape) for key, problem in problems.items()}
-        stacks = cells(stack, alphas, similarities)
-        return [self._solve_at(cell, problems, points, tol, max_iter) for cell in stacks]
+        solutions = []
+        for step in steps:
+            if step.group_weights is not stack.group_weights:
+                for i, k in problems:
+                    points[i, k] = problems[i, k].weigh(step.group_weights[i, :, k], points[i, k])
+            solutions.append(self._solve_at(step, problems, points, tol, max_iter))
+        return solutions
 
     def _solve_at(self, stack: Stack, problems: dict, points: dict, tol: float, max_iter: int) -> Solution:
         """Solve all problems from the points given, which are moved to the solutions, and certify them together."""

@@ -1,0 +1,298 @@
+r"""The best montage for every number of sensors, and what it honestly scores.
+
+On training trials alone the sensors are put in order (`elimination`); an ℓ2 SVM is then refitted on the first K of them,
+its alpha chosen on held-out trials of the same training trials. All of that is repeated without the trials of each
+outer fold, which are scored by models that knew nothing of them.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.stats import t as student
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
+
+from ._folds import Fold, auc
+from .elimination import Elimination, HeldOut, Wishes, components, eliminate, separation
+from .groups import Groups
+from .penalties import L2
+from .solvers import Newton, few_threads
+from .stack import Solution, Stack
+
+#: Regularisations of the search and of the refit, in units of the mean variance of a feature.
+SEARCH_ALPHAS = (0.03, 0.3, 3.0)
+REFIT_ALPHAS = np.logspace(-2.5, 1.5, 6)
+_TOL, _MAX_ITER = 1e-4, 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Models:
+    """Nested montages learned on one set of trials, and a classifier for each.
+
+    Attributes
+    ----------
+    order : ndarray of shape (m,)
+        Sensors, the most important first; montage K is the first K of them.
+    sizes : ndarray of shape (S,)
+        Numbers of sensors, ascending.
+    alphas : ndarray of shape (S,)
+    coefs : ndarray of shape (S, G, r)
+        Zero outside the montage.
+    intercepts : ndarray of shape (S,)
+    """
+
+    order: np.ndarray
+    sizes: np.ndarray
+    alphas: np.ndarray
+    coefs: np.ndarray
+    intercepts: np.ndarray
+
+    def scores(self, X: np.ndarray) -> np.ndarray:
+        """Scores of trials (n, G, r) by every montage, (n, S)."""
+        return X.reshape(len(X), -1) @ self.coefs.reshape(len(self.sizes), -1).T + self.intercepts
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """Labelled trials of one subject and what keeps their scores honest.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, G, r)
+    signs : ndarray of shape (n,)
+        −1 or +1.
+    number : ndarray of shape (n,)
+        In which outer fold a trial is tested.
+    trial_groups : ndarray of shape (n,)
+        Labels of trials that inner folds must not split.
+    """
+
+    X: np.ndarray
+    signs: np.ndarray
+    number: np.ndarray
+    trial_groups: np.ndarray
+
+    def take(self, mask: np.ndarray) -> "Subject":
+        """Return some of the trials."""
+        return Subject(self.X[mask], self.signs[mask], self.number[mask], self.trial_groups[mask])
+
+    @property
+    def has_both_classes(self) -> bool:
+        """Whether there are trials of both classes."""
+        return len(np.unique(self.signs)) == 2
+
+
+@dataclass(frozen=True, eq=False)
+class Montages:
+    """What `score_montages` returns, for T subjects and J outer folds.
+
+    Attributes
+    ----------
+    models : list of T Models
+        Of all trials; the order of the sensors is common to all subjects.
+    aucs : ndarray of shape (S, J, T)
+        AUC on the test trials of every outer fold, by models of the other trials; NaN where a class is missing.
+    ratio : float
+        Test trials per training trial, mean over folds.
+    orders : list of J ndarrays
+        The order found without each fold.
+    """
+
+    models: list[Models]
+    aucs: np.ndarray
+    ratio: float
+    orders: list[np.ndarray]
+
+    @property
+    def order(self) -> np.ndarray:
+        """The sensors, the most important one first."""
+        return self.models[0].order
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Numbers of sensors, (S,)."""
+        return self.models[0].sizes
+
+    @property
+    def by_fold(self) -> np.ndarray:
+        """AUC of every montage in every fold, mean over subjects, (S, J)."""
+        return mean_known(self.aucs, axis=2)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean AUC of every montage, (S,)."""
+        return mean_known(self.by_fold, axis=1)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Corrected confidence interval of the mean AUC, within 0 and 1: (low, high), (S,) each."""
+        return corrected_interval(self.by_fold, self.ratio, level)
+
+
+def mean_known(values: np.ndarray, axis: int) -> np.ndarray:
+    """Mean of what is not NaN; NaN where nothing is known."""
+    known = np.isfinite(values)
+    count = known.sum(axis=axis)
+    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=axis) / np.maximum(count, 1), np.nan)
+
+
+def corrected_interval(aucs: np.ndarray, ratio: float, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean ± t √((1/J + n_test/n_train) σ²) over the J folds of every row, cut to [0, 1] (Nadeau, Bengio 2003).
+
+    The training sets of two folds overlap, so that their scores are correlated and σ²/J would be too small.
+    NaN where there is but one fold.
+    """
+    J = np.sum(np.isfinite(aucs), axis=1)
+    reach = student.ppf((1 + level) / 2, np.maximum(J - 1, 1)) * corrected_error(aucs, ratio)
+    mean = mean_known(aucs, axis=1)
+    return np.clip(mean - reach, 0, 1), np.clip(mean + reach, 0, 1)
+
+
+def corrected_error(values: np.ndarray, ratio: float) -> np.ndarray:
+    """√((1/J + n_test/n_train) σ²) of the J folds of every row; NaN where there is but one fold."""
+    J = np.sum(np.isfinite(values), axis=1)
+    squares = np.nansum((values - mean_known(values, axis=1)[:, None]) ** 2, axis=1)
+    variance = np.where(J > 1, squares / np.maximum(J - 1, 1), np.nan)
+    return np.sqrt((1 / np.maximum(J, 1) + ratio) * variance)
+
+
+def order_sensors(subjects: list[tuple[np.ndarray, np.ndarray, list[Fold]]], wishes: Wishes) -> Elimination:
+    """Order the sensors by elimination, common to all subjects: (X, signs, folds) of each.
+
+    Of several regularisations the one is taken whose montages separate best on held-out trials, over all sizes.
+    """
+    reduced = [(X @ components(X), signs, folds) for X, signs, folds in subjects]
+    found = []
+    for alpha in SEARCH_ALPHAS:
+        models = [HeldOut.of(X, signs, fold, alpha) for X, signs, folds in reduced for fold in folds]
+        found.append(eliminate(models, wishes))
+    return max(found, key=lambda one: one.scores.mean())
+
+
+def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray, sizes: np.ndarray) -> Models:
+    """Fit an ℓ2 SVM on the first K sensors of an order for every K of ``sizes``, alpha by the folds.
+
+    Alpha is chosen at K = 1, 2, 4, … and all, and interpolated between. Each problem starts from the solution with
+    one sensor more.
+    """
+    n, G, r = X.shape
+    unit = 2 * float(np.mean(np.var(X, axis=0))) or 1.0  # the mean curvature of the loss
+    coarse = sizes[np.isin(sizes, 2 ** np.arange(10)) | (sizes == sizes[0]) | (sizes == sizes[-1])]
+    alphas = _choose_alphas(_stack(X, signs, np.stack([fold.train for fold in folds], axis=1)), folds, order, coarse, unit)
+    alphas = np.exp(np.interp(np.log(sizes), np.log(coarse), np.log(alphas)))
+    steps = _shrinking(_stack(X, signs, np.ones((n, 1))), order, sizes, alphas[:, None])
+    coefs = np.stack([step.W[0, 0, :, 0].reshape(G, r) for step in steps])
+    return Models(order, sizes, alphas, coefs, np.array([step.b[0, 0, 0] for step in steps]))
+
+
+def _choose_alphas(stack: Stack, folds: list[Fold], order, sizes: np.ndarray, unit: float) -> np.ndarray:
+    """Return the alpha of every size whose models separate the held-out trials best, mean over folds."""
+    grid = unit * REFIT_ALPHAS
+    steps = _shrinking(stack, order, sizes, np.broadcast_to(grid, (len(sizes), len(grid))))
+    found = np.zeros((len(steps), len(folds)))
+    for k, fold in enumerate(folds):
+        W = np.stack([step.W[0, 0, :, k] for step in steps], axis=1)
+        found[:, k] = separation(stack.y[0, 0, fold.test], stack.X[0, 0, fold.test] @ W)
+    return grid[found.mean(axis=1).reshape(len(sizes), len(grid)).argmax(axis=1)]
+
+
+def _shrinking(stack: Stack, order: np.ndarray, sizes: np.ndarray, alphas: np.ndarray) -> list[Solution]:
+    """Solve the stack on the first K sensors, for every K of sizes (S,) at its alphas (S, A): S·A solutions, in order.
+
+    From all sensors down, and from large to small alphas, each from the solution before.
+    """
+    G, K = stack.groups.n_groups, stack.shape[-1]
+    beta = np.full((len(sizes), G), np.inf)
+    for row, size in zip(beta, sizes):
+        row[order[:size]] = 1.0
+    S, A = alphas.shape
+    beta = np.broadcast_to(beta[:, None, None, :, None], (S, A, 1, G, K)).reshape(S * A, 1, G, K)
+    grid = np.broadcast_to(alphas.reshape(S * A, 1, 1), (S * A, 1, K))
+    with few_threads(stack):
+        found = Newton().subsets(stack, grid[::-1], beta[::-1], _TOL, _MAX_ITER)
+    return found[::-1]
+
+
+def _stack(X: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> Stack:
+    n, G, r = X.shape
+    return Stack.single(
+        X.reshape(n, -1),
+        signs,
+        sample_weight=weights.astype(float),
+        group_weights=np.ones((G, weights.shape[1])),
+        groups=Groups.from_channels(range(G), r),
+        penalty=L2(),
+    )
+
+
+def score_montages(
+    subjects: list[Subject], *, cv, wishes: Wishes | None = None, scaler=None, n_jobs: int | None = None, find=None
+) -> Montages:
+    """Search the montages on all trials, and score the search on the test trials of every outer fold.
+
+    Parameters
+    ----------
+    subjects : list of Subject
+        Several share one order of sensors, and have a classifier each.
+    cv : splitter
+        Makes the inner folds, ``cv.split(X, y, trial_groups)``.
+    wishes : Wishes, optional
+    scaler : transformer, optional
+        Learned on the training trials of each fold and subject.
+    n_jobs : int or None
+        Outer folds in parallel.
+    find : callable, optional
+        Another way to choose: from (X, signs, folds) of each subject to (order, sizes).
+    """
+    wishes = Wishes.none(subjects[0].X.shape[1]) if wishes is None else wishes
+    find = partial(_by_elimination, wishes=wishes) if find is None else find
+    folds = [fold for fold in np.unique(np.concatenate([one.number for one in subjects])) if _usable(subjects, fold)]
+    found = Parallel(n_jobs=n_jobs)(delayed(_without)(subjects, fold, cv, scaler, find) for fold in [*folds, None])
+    ratio = [np.mean([np.mean(one.number == fold) for one in subjects]) for fold in folds]
+    aucs = np.stack([aucs for _, aucs in found[:-1]], axis=1)
+    orders = [models[0].order for models, _ in found[:-1]]
+    return Montages(found[-1][0], aucs, float(np.mean([share / (1 - share) for share in ratio])), orders)
+
+
+def _by_elimination(subjects: list[tuple], wishes: Wishes) -> tuple[np.ndarray, np.ndarray]:
+    order = order_sensors(subjects, wishes).order
+    return order, np.arange(max(1, int(wishes.keep.sum())), len(order) + 1)
+
+
+def _usable(subjects: list[Subject], fold: int) -> bool:
+    """Whether anyone can be tested in the fold, and everyone trained without it."""
+    if any(not one.take(one.number != fold).has_both_classes for one in subjects):
+        return False
+    return any(one.take(one.number == fold).has_both_classes for one in subjects)
+
+
+def _without(subjects: list[Subject], fold, cv, scaler, find) -> tuple[list[Models], np.ndarray]:
+    """Learn without the trials of a fold (None: on all); return each subject's models and their AUCs on it, (S, T)."""
+    training, tests = [], []
+    for one in subjects:
+        train, test = one.take(one.number != fold), one.take(one.number == fold)
+        scale = _identity if scaler is None else clone(scaler).fit(train.X).transform
+        training.append((scale(train.X), train.signs, inner_folds(cv, train.signs, train.trial_groups)))
+        tests.append((scale(test.X), test.signs) if test.has_both_classes else None)
+    order, sizes = find(training)
+    models = [refit(X, signs, folds, order, sizes) for X, signs, folds in training]
+    aucs = [np.full(len(sizes), np.nan) if t is None else auc(t[1], m.scores(t[0])) for m, t in zip(models, tests)]
+    return models, np.stack(aucs, axis=1)
+
+
+def _identity(X: np.ndarray) -> np.ndarray:
+    return X
+
+
+def inner_folds(cv, signs: np.ndarray, trial_groups: np.ndarray) -> list[Fold]:
+    """Return the inner folds whose two parts hold both classes; where there are fewer than two, stratified ones."""
+    for splitter in (cv, StratifiedKFold(max(2, min(3, int(min((signs > 0).sum(), (signs < 0).sum())))))):
+        folds = []
+        for train, test in splitter.split(np.zeros(len(signs)), signs, trial_groups):
+            if len(np.unique(signs[train])) == len(np.unique(signs[test])) == 2:
+                count = np.bincount(train, minlength=len(signs))
+                folds.append(Fold(count, np.bincount(test, minlength=len(signs)) > 0))
+        if len(folds) > 1:
+            return folds
+    raise ValueError("Too few trials of one class to choose sensors by: each class needs at least four.")

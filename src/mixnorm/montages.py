@@ -6,10 +6,11 @@ outer fold, which are scored by models that knew nothing of them.
 """
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.stats import rankdata
 from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
@@ -22,7 +23,7 @@ from .solvers import Newton, few_threads
 from .stack import Solution, Stack
 
 #: Regularisations of the search and of the refit, in units of the mean variance of a feature.
-SEARCH_ALPHAS = (0.03, 0.3, 3.0)
+SEARCH_ALPHAS = (0.1, 1.0)
 REFIT_ALPHAS = np.logspace(-2.5, 1.5, 6)
 _TOL, _MAX_ITER = 1e-4, 1000
 
@@ -92,8 +93,8 @@ class Montages:
     ----------
     models : list of T Models
         Of all trials; the order of the sensors is common to all subjects.
-    aucs : ndarray of shape (S, J, T)
-        AUC on the test trials of every outer fold, by models of the other trials; NaN where a class is missing.
+    tests : list of J lists of T Tested, or None where a subject has no test trials of both classes
+        Scores of the test trials of every outer fold, by models of the other trials.
     ratio : float
         Test trials per training trial, mean over folds.
     orders : list of J ndarrays
@@ -101,7 +102,7 @@ class Montages:
     """
 
     models: list[Models]
-    aucs: np.ndarray
+    tests: list[list["Tested | None"]]
     ratio: float
     orders: list[np.ndarray]
 
@@ -114,6 +115,13 @@ class Montages:
     def sizes(self) -> np.ndarray:
         """Numbers of sensors, (S,)."""
         return self.models[0].sizes
+
+    @cached_property
+    def aucs(self) -> np.ndarray:
+        """AUC of every montage in every fold for every subject, (S, J, T); NaN where there is none."""
+        nothing = np.full(len(self.sizes), np.nan)
+        rows = [[nothing if one is None else auc(one.signs, one.scores) for one in fold] for fold in self.tests]
+        return np.moveaxis(np.array(rows), 2, 0)
 
     @property
     def by_fold(self) -> np.ndarray:
@@ -128,6 +136,40 @@ class Montages:
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Corrected confidence interval of the mean AUC, within 0 and 1: (low, high), (S,) each."""
         return corrected_interval(self.by_fold, self.ratio, level)
+
+
+    def error_of_difference(self, place: int) -> np.ndarray:
+        """Standard error of the difference in mean AUC between every montage and the one at a place, (S,).
+
+        DeLong's for paired scores in each fold, averaged over folds and subjects, times Nadeau and Bengio's correction
+        √(1 + J n_test/n_train): the montages are compared on the same trials, so that what makes one session harder
+        than another does not count.
+        """
+        variances = [
+            [paired_variance(one.signs, one.scores, place) for one in fold if one is not None] for fold in self.tests
+        ]
+        means = [np.mean(fold, axis=0) / len(fold) for fold in variances]
+        J = len(means)
+        return np.sqrt((1 / J + self.ratio) * np.mean(means, axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """Test trials of one fold and subject: their signs (n,), and their scores by every montage (n, S)."""
+
+    signs: np.ndarray
+    scores: np.ndarray
+
+
+def paired_variance(signs: np.ndarray, scores: np.ndarray, place: int) -> np.ndarray:
+    """Variance of AUC_k − AUC_place for every column k of scores (n, S) on the same trials (DeLong et al. 1988)."""
+    ranks = rankdata(scores, axis=0)
+    variance = np.zeros(scores.shape[1])
+    for side in (signs > 0, signs < 0):
+        others = (~side).sum()
+        above = (ranks[side] - rankdata(scores[side], axis=0)) / others
+        variance += np.var(above - above[:, [place]], axis=0, ddof=1) / side.sum() if side.sum() > 1 else 0.25
+    return variance
 
 
 def mean_known(values: np.ndarray, axis: int) -> np.ndarray:
@@ -160,14 +202,13 @@ def corrected_error(values: np.ndarray, ratio: float) -> np.ndarray:
 def order_sensors(subjects: list[tuple[np.ndarray, np.ndarray, list[Fold]]], wishes: Wishes) -> Elimination:
     """Order the sensors by elimination, common to all subjects: (X, signs, folds) of each.
 
-    Of several regularisations the one is taken whose montages separate best on held-out trials, over all sizes.
+    The classifiers of several regularisations are asked together, since none is best for few and for many sensors.
     """
-    reduced = [(X @ components(X), signs, folds) for X, signs, folds in subjects]
-    found = []
-    for alpha in SEARCH_ALPHAS:
-        models = [HeldOut.of(X, signs, fold, alpha) for X, signs, folds in reduced for fold in folds]
-        found.append(eliminate(models, wishes))
-    return max(found, key=lambda one: one.scores.mean())
+    models = []
+    for X, signs, folds in subjects:
+        reduced = X @ components(X)
+        models += [HeldOut.of(reduced, signs, fold, alpha) for fold in folds for alpha in SEARCH_ALPHAS]
+    return eliminate(models, wishes)
 
 
 def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray, sizes: np.ndarray) -> Models:
@@ -250,9 +291,8 @@ def score_montages(
     folds = [fold for fold in np.unique(np.concatenate([one.number for one in subjects])) if _usable(subjects, fold)]
     found = Parallel(n_jobs=n_jobs)(delayed(_without)(subjects, fold, cv, scaler, find) for fold in [*folds, None])
     ratio = [np.mean([np.mean(one.number == fold) for one in subjects]) for fold in folds]
-    aucs = np.stack([aucs for _, aucs in found[:-1]], axis=1)
     orders = [models[0].order for models, _ in found[:-1]]
-    return Montages(found[-1][0], aucs, float(np.mean([share / (1 - share) for share in ratio])), orders)
+    return Montages(found[-1][0], [tests for _, tests in found[:-1]], float(np.mean([share / (1 - share) for share in ratio])), orders)
 
 
 def _by_elimination(subjects: list[tuple], wishes: Wishes) -> tuple[np.ndarray, np.ndarray]:
@@ -267,8 +307,8 @@ def _usable(subjects: list[Subject], fold: int) -> bool:
     return any(one.take(one.number == fold).has_both_classes for one in subjects)
 
 
-def _without(subjects: list[Subject], fold, cv, scaler, find) -> tuple[list[Models], np.ndarray]:
-    """Learn without the trials of a fold (None: on all); return each subject's models and their AUCs on it, (S, T)."""
+def _without(subjects: list[Subject], fold, cv, scaler, find) -> tuple[list[Models], list[Tested | None]]:
+    """Learn without the trials of a fold (None: on all); return each subject's models, and their scores on it."""
     training, tests = [], []
     for one in subjects:
         train, test = one.take(one.number != fold), one.take(one.number == fold)
@@ -277,8 +317,7 @@ def _without(subjects: list[Subject], fold, cv, scaler, find) -> tuple[list[Mode
         tests.append((scale(test.X), test.signs) if test.has_both_classes else None)
     order, sizes = find(training)
     models = [refit(X, signs, folds, order, sizes) for X, signs, folds in training]
-    aucs = [np.full(len(sizes), np.nan) if t is None else auc(t[1], m.scores(t[0])) for m, t in zip(models, tests)]
-    return models, np.stack(aucs, axis=1)
+    return models, [None if t is None else Tested(t[1], m.scores(t[0])) for m, t in zip(models, tests)]
 
 
 def _identity(X: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mixnorm.eeg.montage import HEAD_RADIUS
+from mixnorm.eeg.montage import on_page
 
 _COLOUR = "#D55E00"
 _WIDEST = 0.28
@@ -65,7 +65,7 @@ def places(positions: Sequence[Sequence[float] | None]) -> np.ndarray:
     unknown = [index for index, place in enumerate(positions) if place is None]
     row = dict(zip(unknown, np.linspace(-1, 1, len(unknown)) if len(unknown) > 1 else [0.0]))
     flat = [
-        (row[index], -1.15) if place is None else _on_page(np.asarray(place)) for index, place in enumerate(positions)
+        (row[index], -1.15) if place is None else tuple(on_page(place)[0]) for index, place in enumerate(positions)
     ]
     return np.array(flat).reshape(-1, 2)
 
@@ -101,14 +101,6 @@ def _marker(share: float, size: float) -> dict[str, Any]:
         "markeredgecolor": _COLOUR,
         "markeredgewidth": ring,
     }
-
-
-def _on_page(place: np.ndarray) -> tuple[float, float]:
-    radius = np.linalg.norm(place) or HEAD_RADIUS
-    angle = np.arccos(np.clip(place[2] / radius, -1, 1))
-    across = np.hypot(place[0], place[1]) or 1.0
-    distance = angle / (np.pi / 2)
-    return float(distance * place[0] / across), float(distance * place[1] / across)
 
 
 def _outline(axes: Any) -> None:

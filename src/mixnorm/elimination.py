@@ -8,8 +8,8 @@ and leaving out the features f of one sensor gives exactly
 
     w' = w − P_f D w_f,     P' = P − P_f D P_f',     scores' = scores − (X_test P)_f D w_f,     D = (P_ff)⁻¹,
 
-so that what every single sensor is worth on held-out trials costs one small system each, and taking one out is an update
-of low rank: the whole elimination takes no longer than a few inversions of P. Sensors leave one by one, each time the
+so that what every single sensor is worth on held-out trials costs one small system each, and taking one out is an
+update of low rank: the whole elimination takes no longer than a few inversions of P. Sensors leave one by one, each time the
 one without which the classes are best told apart on the held-out trials of all folds together.
 """
 
@@ -101,7 +101,7 @@ def _leave_out(models: list["HeldOut"], left: np.ndarray, place: int) -> np.ndar
 
 
 def separation(signs: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """d' of every column of scores (n, A): distance of the class means over their root mean variance."""
+    """D' of every column of scores (n, A): distance of the class means over their root mean variance."""
     there, rest = scores[signs > 0], scores[signs < 0]
     spread = np.sqrt((there.var(axis=0) + rest.var(axis=0)) / 2)
     return (there.mean(axis=0) - rest.mean(axis=0)) / np.maximum(spread, np.finfo(float).tiny)
@@ -130,7 +130,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, X: np.ndarray, signs: np.ndarray, fold: Fold, alpha: float) -> "HeldOut":
-        """Learn from the training trials of a fold of trials (n, G, r), alpha in units of a feature's mean variance."""
+        """Learn from the training trials among (n, G, r), alpha in units of the mean variance of a feature."""
         flat = X.reshape(len(X), -1)
         train = np.repeat(flat, fold.train, axis=0) if fold.train.max() > 1 else flat[fold.train > 0]
         labels = np.repeat(signs, fold.train)

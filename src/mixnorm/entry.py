@@ -24,7 +24,8 @@ def entry_order(method: Method, stack: Stack, n_sensors: int) -> np.ndarray:
     part = max(1, _MOST // size)
     columns = np.arange(stack.shape[-1])
     parts = [
-        _ranks(method, stack.take(np.arange(1), columns[k : k + part]), n_sensors) for k in range(0, len(columns), part)
+        _ranks(method, stack.take(np.arange(1), columns[k : k + part]), n_sensors)
+        for k in range(0, len(columns), part)
     ]
     return np.concatenate(parts, axis=1)
 
@@ -52,7 +53,9 @@ def _ranks(method: Method, stack: Stack, n_sensors: int) -> np.ndarray:
     return np.where(np.isfinite(step), ranks, len(beta))
 
 
-def _note(stack: Stack, solution: Solution, columns: np.ndarray, place: int, step: np.ndarray, norm: np.ndarray) -> None:
+def _note(
+    stack: Stack, solution: Solution, columns: np.ndarray, place: int, step: np.ndarray, norm: np.ndarray
+) -> None:
     """Write down the step and the norm of the sensors seen for the first time."""
     seen = np.sqrt(np.sum(stack.groups.to_blocks(solution.W)[0] ** 2, axis=1))
     new = (seen > 0) & ~np.isfinite(step[:, columns])

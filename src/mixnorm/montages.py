@@ -1,8 +1,8 @@
 r"""The best montage for every number of sensors, and what it honestly scores.
 
-On training trials alone the sensors are put in order (`elimination`); an ℓ2 SVM is then refitted on the first K of them,
-its alpha chosen on held-out trials of the same training trials. All of that is repeated without the trials of each
-outer fold, which are scored by models that knew nothing of them.
+On training trials alone the sensors are put in order (`elimination`); an ℓ2 SVM is then refitted on the first K of
+them, its alpha chosen on held-out trials of the same training trials. All of that is repeated without the trials of
+each outer fold, which are scored by models that knew nothing of them.
 """
 
 from dataclasses import dataclass
@@ -137,7 +137,6 @@ class Montages:
         """Corrected confidence interval of the mean AUC, within 0 and 1: (low, high), (S,) each."""
         return corrected_interval(self.by_fold, self.ratio, level)
 
-
     def error_of_difference(self, place: int) -> np.ndarray:
         """Standard error of the difference in mean AUC between every montage and the one at a place, (S,).
 
@@ -220,7 +219,9 @@ def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray
     n, G, r = X.shape
     unit = 2 * float(np.mean(np.var(X, axis=0))) or 1.0  # the mean curvature of the loss
     coarse = sizes[np.isin(sizes, 2 ** np.arange(10)) | (sizes == sizes[0]) | (sizes == sizes[-1])]
-    alphas = _choose_alphas(_stack(X, signs, np.stack([fold.train for fold in folds], axis=1)), folds, order, coarse, unit)
+    alphas = _choose_alphas(
+        _stack(X, signs, np.stack([fold.train for fold in folds], axis=1)), folds, order, coarse, unit
+    )
     alphas = np.exp(np.interp(np.log(sizes), np.log(coarse), np.log(alphas)))
     steps = _shrinking(_stack(X, signs, np.ones((n, 1))), order, sizes, alphas[:, None])
     coefs = np.stack([step.W[0, 0, :, 0].reshape(G, r) for step in steps])
@@ -289,10 +290,16 @@ def score_montages(
     wishes = Wishes.none(subjects[0].X.shape[1]) if wishes is None else wishes
     find = partial(_by_elimination, wishes=wishes) if find is None else find
     folds = [fold for fold in np.unique(np.concatenate([one.number for one in subjects])) if _usable(subjects, fold)]
+    if not folds:
+        raise ValueError("No fold has trials of both classes to test on and to learn from; take fewer folds.")
     found = Parallel(n_jobs=n_jobs)(delayed(_without)(subjects, fold, cv, scaler, find) for fold in [*folds, None])
-    ratio = [np.mean([np.mean(one.number == fold) for one in subjects]) for fold in folds]
-    orders = [models[0].order for models, _ in found[:-1]]
-    return Montages(found[-1][0], [tests for _, tests in found[:-1]], float(np.mean([share / (1 - share) for share in ratio])), orders)
+    share = np.array([np.mean([np.mean(one.number == fold) for one in subjects]) for fold in folds])
+    return Montages(
+        found[-1][0],
+        [tests for _, tests in found[:-1]],
+        float(np.mean(share / (1 - share))),
+        [models[0].order for models, _ in found[:-1]],
+    )
 
 
 def _by_elimination(subjects: list[tuple], wishes: Wishes) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,6 @@ from ._inputs import encode_labels, read_fit
 from ._weights import class_balance
 from .entry import entry_order
 from .path import Method
-from .stack import Stack
 
 #: The expected number of false sensors that the default threshold allows.
 _ALLOWED = 1.0
@@ -56,7 +55,7 @@ class StabilitySelection:
     def statement(self) -> str:
         """The bound in words."""
         return (
-            f"At most {self.error_bound:.2g} falsely chosen sensors are expected among the {len(self.selected)} that "
+            f"At most {self.error_bound:.1f} falsely chosen sensors are expected among the {len(self.selected)} that "
             f"were among the first {self.n_sensors} in at least {100 * self.threshold:.0f} % of "
             f"{2 * self.n_resamplings} halves of the trials; false are those that half of the trials choose no more "
             f"often than chance would (Meinshausen and Bühlmann; Shah and Samworth)."
@@ -80,9 +79,9 @@ def stability_selection(
 ) -> StabilitySelection:
     r"""Choose sensors by how often they come first on the mixed-norm path of half of the trials.
 
-    The trials are split ``n_resamplings`` times at random into two halves, class by class; the path of the ℓ1-ℓ2 problem
-    is followed on every half, all of them one stack, until ``n_sensors`` have entered. A sensor is selected when it did
-    so in at least the share ``threshold`` of the halves.
+    The trials are split ``n_resamplings`` times at random into two halves, class by class; the path of the ℓ1-ℓ2
+    problem is followed on every half, all of them one stack, until ``n_sensors`` have entered. A sensor is selected
+    when it did so in at least the share ``threshold`` of the halves.
 
     Parameters
     ----------

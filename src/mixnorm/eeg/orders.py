@@ -1,7 +1,7 @@
 """How sensors are chosen elsewhere: orders to compare with, each found on training trials alone.
 
-An order is a function from (X, signs, folds), the scaled training trials (n, channels, times) with their inner folds, to
-the channels, the most important one first. They are what :func:`~mixnorm.montages.score_montages` takes as ``find``.
+An order is a function from (X, signs, folds), the scaled training trials (n, channels, times) with their inner folds,
+to the channels, the most important one first; `finder` makes of it what ``score_montages`` takes as ``find``.
 """
 
 from __future__ import annotations
@@ -50,10 +50,8 @@ def by_backward_elimination(
     return np.array(out[::-1])
 
 
-def by_riemannian_distance(
-    X: NDArray[np.float64], signs: NDArray[np.float64], folds: list[Fold]
-) -> NDArray[np.int64]:
-    """pyRiemann's ``ElectrodeSelection``: backward elimination by the distance of the classes' mean covariances.
+def by_riemannian_distance(X: NDArray[np.float64], signs: NDArray[np.float64], folds: list[Fold]) -> NDArray[np.int64]:
+    """PyRiemann's ``ElectrodeSelection``: backward elimination by the distance of the classes' mean covariances.
 
     Shrunk covariances of the trials, log-Euclidean means; within each step of sizes (64, 48, 32, … 1) the order is
     that of the channels.

@@ -151,7 +151,9 @@ class Preparation:
         """
         parts = []
         if self.reference is not None:
-            parts.append(f"reference {self.reference if isinstance(self.reference, str) else ', '.join(self.reference)}")
+            parts.append(
+                f"reference {self.reference if isinstance(self.reference, str) else ', '.join(self.reference)}"
+            )
         if self.band is not None:
             low, high = ("" if edge is None else f"{edge:g}" for edge in self.band)
             parts.append(f"{low}–{high} Hz")

@@ -22,6 +22,7 @@ from mixnorm.eeg.orders import (
     finder,
     standard_cap,
 )
+from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Recording
 from mixnorm.eeg.wishes import wishes_by_name
 from mixnorm.elimination import Wishes
@@ -61,6 +62,8 @@ class SelectOptions:
         Whether the orders that people use elsewhere are scored on the same folds.
     n_jobs : int or None
         Outer folds in parallel.
+    preparation : Preparation or None
+        Of recordings; None: the default of their kind.
     """
 
     sensors: int | None = None
@@ -71,6 +74,7 @@ class SelectOptions:
     n_resamplings: int = 50
     compare: bool = True
     n_jobs: int | None = None
+    preparation: Preparation | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +129,6 @@ def select_montage(
     Parameters
     ----------
     source : Design, or one or several recordings with labels
-        Recordings are prepared as :func:`~mixnorm.eeg.prepare` does by default.
     options : SelectOptions, optional
     tell : callable, optional
         Is told what is done next.
@@ -139,7 +142,7 @@ def select_montage(
     """
     options = options or SelectOptions()
     tell = tell or (lambda what: None)
-    design, recordings = (source, ()) if isinstance(source, Design) else _prepared(source)
+    design, recordings = (source, ()) if isinstance(source, Design) else _prepared(source, options.preparation)
     wishes = wishes_by_name(design.ch_names, options.keep, options.forbid, options.cost)
     _check_sensors(options.sensors, wishes)
     case = _Case.of(design, wishes, options)
@@ -207,9 +210,9 @@ class _Case:
         return [self.design.preparation.scaler().fit_transform(one.X) for one in self.subjects]
 
 
-def _prepared(source: Any) -> tuple[Design, Sequence[Recording | EpochedRecording]]:
+def _prepared(source: Any, preparation: Preparation | None) -> tuple[Design, Sequence[Recording | EpochedRecording]]:
     recordings = [source] if isinstance(source, Recording | EpochedRecording) else list(source)
-    return prepare(recordings), recordings
+    return prepare(recordings, preparation), recordings
 
 
 def _check_sensors(asked: int | None, wishes: Wishes) -> None:
@@ -253,7 +256,7 @@ def _curve(method: str, sizes: NDArray, by_fold: NDArray, ratio: float) -> dict[
 
 
 def _compared(case: _Case, tell: Callable[[str], None]) -> list[dict[str, Any]]:
-    """The curves of what people use elsewhere, on the same folds; several subjects each by themselves, then averaged."""
+    """The curves of what people use elsewhere, on the same folds; several subjects each by themselves, then the mean."""
     if not case.options.compare:
         return []
     allowed = np.flatnonzero(~case.wishes.forbid)
@@ -277,9 +280,7 @@ def _compared(case: _Case, tell: Callable[[str], None]) -> list[dict[str, Any]]:
 def _padded(parts: list[NDArray]) -> NDArray:
     """(S, J, T) of subjects who may have different numbers of folds."""
     folds = max(part.shape[1] for part in parts)
-    return np.stack(
-        [np.pad(p, ((0, 0), (0, folds - p.shape[1])), constant_values=np.nan) for p in parts], axis=2
-    )
+    return np.stack([np.pad(p, ((0, 0), (0, folds - p.shape[1])), constant_values=np.nan) for p in parts], axis=2)
 
 
 def _by_subject(case: _Case, found: Montages, place: int, tell: Callable[[str], None]) -> list[dict] | None:
@@ -392,7 +393,7 @@ def _montages(case: _Case, found: Montages) -> list[dict[str, Any]]:
 
 
 def _weights_and_patterns(case: _Case, found: Montages) -> tuple[NDArray, NDArray]:
-    r"""Weights on the scaled signals and activation patterns in the unit of the recording, (S, G, r), mean over subjects.
+    r"""Weights on the scaled signals, and activation patterns in the recording's unit, (S, G, r): means over subjects.
 
     A = Cov(X) w / Var(X w) on the features of the montage (Haufe et al. 2014).
     """

@@ -22,7 +22,7 @@ def wishes_by_name(
 ) -> Wishes:
     """Check names against those of a recording, and costs; sensors without a cost cost 1.
 
-    Spelling that differs in case, dots or an ``EEG`` prefix is understood (:func:`~mixnorm.eeg.montage.standard_name`).
+    Spelling that differs in case, dots or an ``EEG`` prefix is understood, as by `standard_name`.
     """
     n = len(ch_names)
     kept, out, price = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool), np.ones(n)

@@ -9,8 +9,12 @@ and leaving out the features f of one sensor gives exactly
     w' = w − P_f D w_f,     P' = P − P_f D P_f',     scores' = scores − (X_test P)_f D w_f,     D = (P_ff)⁻¹,
 
 so that what every single sensor is worth on held-out trials costs one small system each, and taking one out is an
-update of low rank: the whole elimination takes no longer than a few inversions of P. Sensors leave one by one, each time the
-one without which the classes are best told apart on the held-out trials of all folds together.
+update of low rank: the whole elimination takes no longer than a few inversions of P. The training error grows by
+w_f' D w_f.
+
+Sensors leave one by one, each time the one without which the classes are best told apart: by the mean over folds of
+the separation d' on training and on held-out trials. The first knows a weak sensor from none where all trials are
+alike; the second knows what does not carry over to another session.
 """
 
 from dataclasses import dataclass
@@ -21,6 +25,8 @@ from ._folds import Fold
 
 #: Share of the variance over time that the components searched in hold.
 _SHARE = 0.98
+#: And how many they are at most.
+_MOST = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +38,7 @@ class Elimination:
     order : ndarray of shape (m,)
         The sensors that are allowed, the most important one first.
     scores : ndarray of shape (m,)
-        Separation d' on held-out trials, mean over folds, of the first 1 … m sensors.
+        Separation d' of the first 1 … m sensors: mean of held-out and training trials, over folds.
     """
 
     order: np.ndarray
@@ -82,16 +88,26 @@ def eliminate(models: list["HeldOut"], wishes: Wishes) -> Elimination:
         left = _leave_out(models, left, place)
     out, scores = [], []
     while len(left):
-        scores.append(np.mean([separation(m.signs, m.scores[:, None])[0] for m in models]))
-        without = np.mean([separation(m.signs, m.without_each()) for m in models], axis=0)
-        loss = scores[-1] - without
-        price = np.where(loss > 0, loss / wishes.cost[left], loss * wishes.cost[left])
+        now = np.array([model.worth() for model in models])
+        price = _price(now[:, None] - [model.worth_without_each() for model in models], wishes.cost[left])
+        scores.append(now.mean())
         kept = wishes.keep[left]
         price[kept & ~kept.all()] = np.inf
         place = int(np.argmin(price))
         out.append(left[place])
         left = _leave_out(models, left, place)
     return Elimination(np.array(out[::-1]), np.array(scores[::-1]))
+
+
+def _price(losses: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """What leaving out each sensor costs, from the losses of every model (models, sensors): its mean at equal costs.
+
+    Where costs differ, the loss beyond the smallest one, raised by the standard error of a loss, is divided by what
+    the sensor costs: sensors that the trials cannot tell apart are told apart by their cost.
+    """
+    loss = losses.mean(axis=0)
+    error = losses.std(axis=0).mean() / np.sqrt(len(losses))
+    return (loss - loss.min() + error + np.finfo(float).tiny) / cost if np.ptp(cost) > 0 else loss
 
 
 def _leave_out(models: list["HeldOut"], left: np.ndarray, place: int) -> np.ndarray:
@@ -101,21 +117,21 @@ def _leave_out(models: list["HeldOut"], left: np.ndarray, place: int) -> np.ndar
 
 
 def separation(signs: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """D' of every column of scores (n, A): distance of the class means over their root mean variance."""
+    """The d' of every column of scores (n, A): distance of the class means over their root mean variance."""
     there, rest = scores[signs > 0], scores[signs < 0]
     spread = np.sqrt((there.var(axis=0) + rest.var(axis=0)) / 2)
     return (there.mean(axis=0) - rest.mean(axis=0)) / np.maximum(spread, np.finfo(float).tiny)
 
 
 def components(X: np.ndarray) -> np.ndarray:
-    """Orthonormal time courses, (r, k), that hold nearly all of the variance over time of trials (n, G, r).
+    """Orthonormal time courses, (r, k), that hold most of the variance over time of trials (n, G, r).
 
     The search needs no more: neighbouring samples of filtered EEG say much the same.
     """
     values, vectors = np.linalg.eigh(np.einsum("ngi,ngj->ij", X, X, optimize=True))
     values, vectors = values[::-1], vectors[:, ::-1]
     count = int(np.searchsorted(np.cumsum(values), _SHARE * values.sum())) + 1
-    return vectors[:, : min(count, len(values))]
+    return vectors[:, : min(count, _MOST, len(values))]
 
 
 class HeldOut:
@@ -127,6 +143,7 @@ class HeldOut:
     def __init__(self, P: np.ndarray, w: np.ndarray, Q: np.ndarray, signs: np.ndarray, size: int):
         self.P, self.w, self.Q, self.signs, self.size = P, w, Q, signs, size
         self.scores = np.zeros(len(signs))
+        self.variance = self.residual = 1.0  # of the training labels, before and after the fit
 
     @classmethod
     def of(cls, X: np.ndarray, signs: np.ndarray, fold: Fold, alpha: float) -> "HeldOut":
@@ -140,11 +157,29 @@ class HeldOut:
         variance = np.trace(gram) / len(gram)
         gram[np.diag_indices_from(gram)] += alpha * (variance if variance > 0 else 1.0)
         P = np.linalg.inv(gram)
-        w = P @ (train.T @ (labels - labels.mean()) / len(train))
+        slope = train.T @ (labels - labels.mean()) / len(train)
+        w = P @ slope
         test = flat[fold.test] - centre
         model = cls(P, w, test @ P, signs[fold.test], X.shape[2])
         model.scores = test @ w
+        model.variance = float(np.var(labels))
+        model.residual = model.variance - float(slope @ w)
         return model
+
+    def worth(self) -> float:
+        """How well the sensors that are left tell the classes apart: mean of d' on held-out and on training trials."""
+        return (separation(self.signs, self.scores[:, None])[0] + self._fitted(self.residual)) / 2
+
+    def worth_without_each(self) -> np.ndarray:
+        """The same without each one of the sensors, (sensors,)."""
+        step = self._steps()
+        lost = np.sum(self.w.reshape(step.shape) * step, axis=1)
+        return (separation(self.signs, self.without_each()) + self._fitted(self.residual + lost)) / 2
+
+    def _fitted(self, residual):
+        """The d' on training trials that goes with a residual: d'² = R²/(1 − R²) over the product of class shares."""
+        explained = np.maximum(1 - residual / self.variance, 0.0)
+        return np.sqrt(explained / np.maximum(1 - explained, 1e-12) * 4 / self.variance)
 
     def without_each(self) -> np.ndarray:
         """Scores of the held-out trials after leaving out each one of the sensors, (n_test, sensors)."""
@@ -162,6 +197,7 @@ class HeldOut:
         own = slice(place * self.size, (place + 1) * self.size)
         rest = np.delete(np.arange(len(self.w)), own)
         step = np.linalg.solve(self.P[own, own], np.column_stack([self.P[own][:, rest], self.w[own]]))
+        self.residual += float(self.w[own] @ step[:, -1])
         self.scores = self.scores - self.Q[:, own] @ step[:, -1]
         self.Q = self.Q[:, rest] - self.Q[:, own] @ step[:, :-1]
         self.w = self.w[rest] - self.P[rest, own] @ step[:, -1]

@@ -5,6 +5,7 @@ them, its alpha chosen on held-out trials of the same training trials. All of th
 each outer fold, which are scored by models that knew nothing of them.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -25,7 +26,7 @@ from .stack import Solution, Stack
 #: Regularisations of the search and of the refit, in units of the mean variance of a feature.
 SEARCH_ALPHAS = (0.1, 1.0)
 REFIT_ALPHAS = np.logspace(-2.5, 1.5, 6)
-_TOL, _MAX_ITER = 1e-4, 1000
+_TOL, _MAX_ITER = 1e-6, 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +152,16 @@ class Montages:
         J = len(means)
         return np.sqrt((1 / J + self.ratio) * np.mean(means, axis=0))
 
+    def smallest_near_best(self) -> tuple[int, int, float]:
+        """Places of the smallest montage within one standard error (of the difference) of the best, and of the best.
+
+        The third value is that standard error.
+        """
+        best = int(np.argmax(self.mean))
+        error = self.error_of_difference(best)
+        place = int(np.flatnonzero(self.mean >= self.mean[best] - error)[0])
+        return place, best, float(error[place])
+
 
 @dataclass(frozen=True, eq=False)
 class Tested:
@@ -214,7 +225,7 @@ def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray
     """Fit an ℓ2 SVM on the first K sensors of an order for every K of ``sizes``, alpha by the folds.
 
     Alpha is chosen at K = 1, 2, 4, … and all, and interpolated between. Each problem starts from the solution with
-    one sensor more.
+    one sensor less.
     """
     n, G, r = X.shape
     unit = 2 * float(np.mean(np.var(X, axis=0))) or 1.0  # the mean curvature of the loss
@@ -223,7 +234,7 @@ def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray
         _stack(X, signs, np.stack([fold.train for fold in folds], axis=1)), folds, order, coarse, unit
     )
     alphas = np.exp(np.interp(np.log(sizes), np.log(coarse), np.log(alphas)))
-    steps = _shrinking(_stack(X, signs, np.ones((n, 1))), order, sizes, alphas[:, None])
+    steps = _growing(_stack(X, signs, np.ones((n, 1))), order, sizes, alphas[:, None])
     coefs = np.stack([step.W[0, 0, :, 0].reshape(G, r) for step in steps])
     return Models(order, sizes, alphas, coefs, np.array([step.b[0, 0, 0] for step in steps]))
 
@@ -231,7 +242,7 @@ def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray
 def _choose_alphas(stack: Stack, folds: list[Fold], order, sizes: np.ndarray, unit: float) -> np.ndarray:
     """Return the alpha of every size whose models separate the held-out trials best, mean over folds."""
     grid = unit * REFIT_ALPHAS
-    steps = _shrinking(stack, order, sizes, np.broadcast_to(grid, (len(sizes), len(grid))))
+    steps = _growing(stack, order, sizes, np.broadcast_to(grid, (len(sizes), len(grid))))
     found = np.zeros((len(steps), len(folds)))
     for k, fold in enumerate(folds):
         W = np.stack([step.W[0, 0, :, k] for step in steps], axis=1)
@@ -239,21 +250,25 @@ def _choose_alphas(stack: Stack, folds: list[Fold], order, sizes: np.ndarray, un
     return grid[found.mean(axis=1).reshape(len(sizes), len(grid)).argmax(axis=1)]
 
 
-def _shrinking(stack: Stack, order: np.ndarray, sizes: np.ndarray, alphas: np.ndarray) -> list[Solution]:
+def _growing(stack: Stack, order: np.ndarray, sizes: np.ndarray, alphas: np.ndarray) -> list[Solution]:
     """Solve the stack on the first K sensors, for every K of sizes (S,) at its alphas (S, A): S·A solutions, in order.
 
-    From all sensors down, and from large to small alphas, each from the solution before.
+    From few sensors to all (the solver's work grows with the sensors it has seen), up and down the alphas in turn,
+    each from the solution before.
     """
     G, K = stack.groups.n_groups, stack.shape[-1]
     beta = np.full((len(sizes), G), np.inf)
     for row, size in zip(beta, sizes):
         row[order[:size]] = 1.0
     S, A = alphas.shape
-    beta = np.broadcast_to(beta[:, None, None, :, None], (S, A, 1, G, K)).reshape(S * A, 1, G, K)
-    grid = np.broadcast_to(alphas.reshape(S * A, 1, 1), (S * A, 1, K))
+    walk = np.arange(S * A).reshape(S, A)
+    walk[::2] = walk[::2, ::-1]
+    walk = walk.ravel()
+    steps = np.broadcast_to(beta[walk // A, None, :, None], (S * A, 1, G, K))
+    grid = np.broadcast_to(alphas.ravel()[walk, None, None], (S * A, 1, K))
     with few_threads(stack):
-        found = Newton().subsets(stack, grid[::-1], beta[::-1], _TOL, _MAX_ITER)
-    return found[::-1]
+        found = Newton().subsets(stack, grid, steps, _TOL, _MAX_ITER)
+    return [found[place] for place in np.argsort(walk)]
 
 
 def _stack(X: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> Stack:
@@ -333,12 +348,18 @@ def _identity(X: np.ndarray) -> np.ndarray:
 
 def inner_folds(cv, signs: np.ndarray, trial_groups: np.ndarray) -> list[Fold]:
     """Return the inner folds whose two parts hold both classes; where there are fewer than two, stratified ones."""
-    for splitter in (cv, StratifiedKFold(max(2, min(3, int(min((signs > 0).sum(), (signs < 0).sum())))))):
-        folds = []
-        for train, test in splitter.split(np.zeros(len(signs)), signs, trial_groups):
-            if len(np.unique(signs[train])) == len(np.unique(signs[test])) == 2:
-                count = np.bincount(train, minlength=len(signs))
-                folds.append(Fold(count, np.bincount(test, minlength=len(signs)) > 0))
-        if len(folds) > 1:
-            return folds
-    raise ValueError("Too few trials of one class to choose sensors by: each class needs at least four.")
+    folds = _with_both_classes(cv.split(np.zeros(len(signs)), signs, trial_groups), signs)
+    fewest = int(min((signs > 0).sum(), (signs < 0).sum()))
+    if len(folds) < 2 <= fewest:
+        folds = _with_both_classes(StratifiedKFold(min(3, fewest)).split(np.zeros(len(signs)), signs), signs)
+    if len(folds) < 2:
+        raise ValueError(f"Only {fewest} training trial of one class: sensors cannot be chosen by so few.")
+    return folds
+
+
+def _with_both_classes(splits: Iterable[tuple[np.ndarray, np.ndarray]], signs: np.ndarray) -> list[Fold]:
+    return [
+        Fold(np.bincount(train, minlength=len(signs)), np.bincount(test, minlength=len(signs)) > 0)
+        for train, test in splits
+        if len(np.unique(signs[train])) == len(np.unique(signs[test])) == 2
+    ]

@@ -231,17 +231,15 @@ def _check_sensors(asked: int | None, wishes: Wishes) -> None:
 def _recommended(found: Montages, asked: int | None) -> tuple[int, str]:
     """Place of the recommended montage among the sizes, and the reason in a sentence."""
     mean = found.mean
-    best = int(np.argmax(mean))
+    place, best, error = found.smallest_near_best()
     many = "sensor" if found.sizes[best] == 1 else "sensors"
     top = f"the best ({mean[best]:.3f} with {found.sizes[best]} {many})"
     if asked is not None:
         place = int(np.flatnonzero(found.sizes == asked)[0])
         return place, f"{asked} sensors were asked for; their AUC is {mean[best] - mean[place]:.3f} below {top}."
-    error = found.error_of_difference(best)
-    place = int(np.flatnonzero(mean >= mean[best] - error)[0])
     if place == best:
         return place, f"It is {top}, and none that is smaller comes within one standard error of it."
-    return place, f"The smallest montage within one standard error ({error[place]:.3f}) of {top}."
+    return place, f"The smallest montage within one standard error ({error:.3f}) of {top}."
 
 
 def _curve(method: str, sizes: NDArray, by_fold: NDArray, ratio: float) -> dict[str, Any]:
@@ -256,7 +254,7 @@ def _curve(method: str, sizes: NDArray, by_fold: NDArray, ratio: float) -> dict[
 
 
 def _compared(case: _Case, tell: Callable[[str], None]) -> list[dict[str, Any]]:
-    """The curves of what people use elsewhere, on the same folds; several subjects each by themselves, then the mean."""
+    """The curves of what people use elsewhere, on the same folds; for several subjects the mean over them."""
     if not case.options.compare:
         return []
     allowed = np.flatnonzero(~case.wishes.forbid)

@@ -1,4 +1,4 @@
-"""``mixnorm report DIR``: tables and figures of a study."""
+"""``mixnorm report DIR``: tables and figures of a study, or the page and figures of a selection."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from mixnorm.commands.common import json_option, messages, print_json
 from mixnorm.report import TABLE_FORMATS, table, write_report
+from mixnorm.report.selection import FILE, read_selection, write_selection
 from mixnorm.study import read_results
 
 
@@ -19,7 +20,10 @@ from mixnorm.study import read_results
 @click.option("--out", type=click.Path(path_type=Path), help="Where the files go [FOLDER/report].")
 @json_option
 def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | None, as_json: bool) -> None:
-    """Show the table of the study in FOLDER, and write all tables and figures."""
+    """Show the table of the study in FOLDER, and write all tables and figures; of a selection, its page."""
+    if (folder / FILE).exists():
+        _report_selection(folder, out or folder, figures, as_json)
+        return
     with messages():
         results = read_results(folder, partial)
         written = write_report(results, out or folder / "report", figures)
@@ -28,4 +32,14 @@ def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | No
         return
     click.echo(table(results, form))
     for path in (*written.tables, *written.figures):
+        click.echo(str(path), err=True)
+
+
+def _report_selection(folder: Path, out: Path, figures: bool, as_json: bool) -> None:
+    with messages():
+        selection = read_selection(folder)
+        files = write_selection(selection, out, figures)
+    if as_json:
+        print_json(selection)
+    for path in files:
         click.echo(str(path), err=True)

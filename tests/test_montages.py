@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 from mixnorm import GroupSVC
 from mixnorm._folds import Fold
 from mixnorm.eeg import InOrder, simulated_p300
-from mixnorm.elimination import HeldOut, Wishes, components, eliminate, separation
+from mixnorm.elimination import HeldOut, Wishes, components, eliminate, precision, separation
 from mixnorm.montages import (
     Subject,
     corrected_interval,
@@ -77,11 +77,11 @@ def test_elimination_is_the_greedy_one(small):
     found = eliminate([HeldOut.of(X, signs, fold, 0.3) for fold in folds], Wishes.none(5))
 
     def worth(sensors):
-        parts = []
+        parts, weights = [], precision([signs[fold.test] for fold in folds])
         for fold in folds:
             held_out = separation(signs[fold.test], least_squares_scores(X, signs, fold, sensors, 0.3)[:, None])[0]
-            parts += [held_out, fitted_separation(X, signs, fold, sensors, 0.3)]
-        return np.mean(parts)
+            parts.append((held_out + fitted_separation(X, signs, fold, sensors, 0.3)) / 2)
+        return weights @ parts
 
     left, out = [0, 1, 2, 3, 4], []
     while len(left) > 1:
@@ -96,6 +96,15 @@ def test_separation_is_the_distance_of_means_in_deviations():
     signs = np.array([1.0, 1, -1, -1])
     scores = np.array([[3.0], [5.0], [0.0], [1.0]])
     assert separation(signs, scores)[0] == pytest.approx((4 - 0.5) / np.sqrt((1 + 0.25) / 2))
+    # three trials of one class, one of the other: the variance is that of the three
+    assert separation(np.array([1.0, -1, -1, -1]), np.array([[5.0], [0], [1], [2]]))[0] == pytest.approx(
+        4 / np.sqrt(0.5)
+    )
+
+
+def test_folds_count_by_what_they_can_tell():
+    weights = precision([np.array([1.0, -1, -1, -1]), np.array([1.0, 1, -1, -1])])
+    np.testing.assert_allclose(weights, np.array([3 / 4, 1]) / 1.75)
 
 
 def test_kept_sensors_go_last_and_forbidden_ones_never_come(small):

@@ -86,11 +86,13 @@ def eliminate(models: list["HeldOut"], wishes: Wishes) -> Elimination:
     left = np.arange(len(wishes.cost))
     for place in np.flatnonzero(wishes.forbid)[::-1]:
         left = _leave_out(models, left, place)
+    weights = precision([model.signs for model in models])
     out, scores = [], []
     while len(left):
         now = np.array([model.worth() for model in models])
-        price = _price(now[:, None] - [model.worth_without_each() for model in models], wishes.cost[left])
-        scores.append(now.mean())
+        losses = now[:, None] - [model.worth_without_each() for model in models]
+        price = _price(weights @ losses, losses, wishes.cost[left])
+        scores.append(weights @ now)
         kept = wishes.keep[left]
         price[kept & ~kept.all()] = np.inf
         place = int(np.argmin(price))
@@ -99,13 +101,14 @@ def eliminate(models: list["HeldOut"], wishes: Wishes) -> Elimination:
     return Elimination(np.array(out[::-1]), np.array(scores[::-1]))
 
 
-def _price(losses: np.ndarray, cost: np.ndarray) -> np.ndarray:
-    """What leaving out each sensor costs, from the losses of every model (models, sensors): its mean at equal costs.
+def _price(loss: np.ndarray, losses: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """What leaving out each sensor costs, from its mean loss (sensors,) and that of every model (models, sensors).
+
+    At equal costs that is the mean loss.
 
     Where costs differ, the loss beyond the smallest one, raised by the standard error of a loss, is divided by what
     the sensor costs: sensors that the trials cannot tell apart are told apart by their cost.
     """
-    loss = losses.mean(axis=0)
     error = losses.std(axis=0).mean() / np.sqrt(len(losses))
     return (loss - loss.min() + error + np.finfo(float).tiny) / cost if np.ptp(cost) > 0 else loss
 
@@ -117,10 +120,20 @@ def _leave_out(models: list["HeldOut"], left: np.ndarray, place: int) -> np.ndar
 
 
 def separation(signs: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """The d' of every column of scores (n, A): distance of the class means over their root mean variance."""
+    """The d' of every column of scores (n, A): distance of the class means over the deviation within classes.
+
+    The variance is that of all trials about the mean of their class: of a class of few trials it cannot be told.
+    """
     there, rest = scores[signs > 0], scores[signs < 0]
-    spread = np.sqrt((there.var(axis=0) + rest.var(axis=0)) / 2)
+    spread = np.sqrt((len(there) * there.var(axis=0) + len(rest) * rest.var(axis=0)) / len(scores))
     return (there.mean(axis=0) - rest.mean(axis=0)) / np.maximum(spread, np.finfo(float).tiny)
+
+
+def precision(tested: list[np.ndarray]) -> np.ndarray:
+    """Weights of folds, adding up to 1, for the mean of their d': each over its variance, 1/n₊ + 1/n₋."""
+    counts = [((signs > 0).sum(), (signs < 0).sum()) for signs in tested]
+    weights = np.array([there * rest / (there + rest) for there, rest in counts])
+    return weights / weights.sum()
 
 
 def components(X: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
 from ._folds import Fold, auc
-from .elimination import Elimination, HeldOut, Wishes, components, eliminate, separation
+from .elimination import Elimination, HeldOut, Wishes, components, eliminate, precision, separation
 from .groups import Groups
 from .penalties import L2
 from .solvers import Newton, few_threads
@@ -247,7 +247,8 @@ def _choose_alphas(stack: Stack, folds: list[Fold], order, sizes: np.ndarray, un
     for k, fold in enumerate(folds):
         W = np.stack([step.W[0, 0, :, k] for step in steps], axis=1)
         found[:, k] = separation(stack.y[0, 0, fold.test], stack.X[0, 0, fold.test] @ W)
-    return grid[found.mean(axis=1).reshape(len(sizes), len(grid)).argmax(axis=1)]
+    found = found @ precision([stack.y[0, 0, fold.test] for fold in folds])
+    return grid[found.reshape(len(sizes), len(grid)).argmax(axis=1)]
 
 
 def _growing(stack: Stack, order: np.ndarray, sizes: np.ndarray, alphas: np.ndarray) -> list[Solution]:

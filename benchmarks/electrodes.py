@@ -105,11 +105,11 @@ def compare(options):
                 scores = fitted.scores(scaler.transform(X[test]))
                 row = dict(zip(sizes.tolist(), auc(signs[test], scores)))
                 aucs.setdefault(name, []).append({size: row[size] for size in at(len(found)).tolist() if size in row})
+                print(f"{who}, fold {fold}, {name}: {time.process_time() - start:.1f} s", flush=True)
                 if name == "mixnorm select":
                     tests.append([Tested(signs[test], scores)])
                     shares.append(test.sum() / train.sum())
                     models = fitted
-            print(f"{who}, fold {fold}: {time.process_time():.0f} s", flush=True)
         if len(tests):
             whole = Montages([models], tests, float(np.mean(shares)), [])
             place, _, _ = whole.smallest_near_best()
@@ -166,15 +166,15 @@ def simulated(options):
     print(f"false sensors in it: median {np.median(false):g}, mean {np.mean(false):.2f}")
 
 
-def nested(X, y, n_folds=5, groups=None):
-    number = np.arange(len(y)) * n_folds // len(y)
+def nested(X, y, n_inner=5):
+    number = np.arange(len(y)) * 5 // len(y)
     signs = np.where(y > 0, 1.0, -1.0)
-    return score_montages([Subject(X, signs, number, np.arange(len(y)))], cv=InOrder(5))
+    return score_montages([Subject(X, signs, number, np.arange(len(y)))], cv=InOrder(n_inner))
 
 
 def stability(options):
     """Print the number of false sensors that stability selection chose, beside its bound."""
-    for n_informative in (8, 0):
+    for n_informative in options.informative:
         false, chosen = [], []
         for seed in range(options.sets):
             data = simulated_p300(1000, n_informative=n_informative, seed=seed)
@@ -191,15 +191,15 @@ def stability(options):
 
 def permutations(options):
     """Print mean AUC and the share of intervals that hold 0.5, over permuted labels, for every number of sensors."""
-    data = simulated_p300(200, n_channels=6, n_informative=3, seed=0)
+    data = simulated_p300(120, n_channels=4, n_informative=2, seed=0)
     rng = np.random.default_rng(0)
     means, holds = [], []
     for _ in range(options.sets):
-        found = nested(data.X[:, :, ::2], data.y[rng.permutation(200)])
+        found = nested(data.X[:, :, ::2], data.y[rng.permutation(120)], n_inner=3)
         low, high = found.interval()
         means.append(found.mean)
         holds.append((low <= 0.5) & (high >= 0.5))
-    print(f"{options.sets} permutations of 200 trials, 6 sensors; K = 1 … 6")
+    print(f"{options.sets} permutations of 120 trials, 4 sensors; K = 1 … 4")
     print("mean AUC", np.mean(means, axis=0).round(4).tolist())
     print("intervals that hold 0.5", np.mean(holds, axis=0).round(3).tolist())
 
@@ -245,7 +245,8 @@ def main():
     ):
         job = add(name)
         job.add_argument("--sets", type=int, default=sets)
-        job.add_argument("--resamplings", type=int, default=10)
+        job.add_argument("--resamplings", type=int, default=10, help="pairs of halves")
+        job.add_argument("--informative", type=int, nargs="+", default=[8, 0], help="informative sensors of 16")
         job.set_defaults(run=run)
     options = parser.parse_args()
     options.run(options)

@@ -26,7 +26,8 @@ from .stack import Solution, Stack
 #: Regularisations of the search and of the refit, in units of the mean variance of a feature.
 SEARCH_ALPHAS = (0.1, 1.0)
 REFIT_ALPHAS = np.logspace(-2.5, 1.5, 6)
-_TOL, _MAX_ITER = 1e-6, 1000
+#: Relative duality gaps: of the models that are kept, and of those that only choose alpha.
+_TOL, _ROUGH, _MAX_ITER = 1e-6, 1e-3, 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +235,7 @@ def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray
         _stack(X, signs, np.stack([fold.train for fold in folds], axis=1)), folds, order, coarse, unit
     )
     alphas = np.exp(np.interp(np.log(sizes), np.log(coarse), np.log(alphas)))
-    steps = _growing(_stack(X, signs, np.ones((n, 1))), order, sizes, alphas[:, None])
+    steps = _growing(_stack(X, signs, np.ones((n, 1))), order, sizes, alphas[:, None], _TOL)
     coefs = np.stack([step.W[0, 0, :, 0].reshape(G, r) for step in steps])
     return Models(order, sizes, alphas, coefs, np.array([step.b[0, 0, 0] for step in steps]))
 
@@ -242,7 +243,7 @@ def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray
 def _choose_alphas(stack: Stack, folds: list[Fold], order, sizes: np.ndarray, unit: float) -> np.ndarray:
     """Return the alpha of every size whose models separate the held-out trials best, mean over folds."""
     grid = unit * REFIT_ALPHAS
-    steps = _growing(stack, order, sizes, np.broadcast_to(grid, (len(sizes), len(grid))))
+    steps = _growing(stack, order, sizes, np.broadcast_to(grid, (len(sizes), len(grid))), _ROUGH)
     found = np.zeros((len(steps), len(folds)))
     for k, fold in enumerate(folds):
         W = np.stack([step.W[0, 0, :, k] for step in steps], axis=1)
@@ -251,7 +252,7 @@ def _choose_alphas(stack: Stack, folds: list[Fold], order, sizes: np.ndarray, un
     return grid[found.reshape(len(sizes), len(grid)).argmax(axis=1)]
 
 
-def _growing(stack: Stack, order: np.ndarray, sizes: np.ndarray, alphas: np.ndarray) -> list[Solution]:
+def _growing(stack: Stack, order: np.ndarray, sizes: np.ndarray, alphas: np.ndarray, tol: float) -> list[Solution]:
     """Solve the stack on the first K sensors, for every K of sizes (S,) at its alphas (S, A): S·A solutions, in order.
 
     From few sensors to all (the solver's work grows with the sensors it has seen), up and down the alphas in turn,
@@ -268,7 +269,7 @@ def _growing(stack: Stack, order: np.ndarray, sizes: np.ndarray, alphas: np.ndar
     steps = np.broadcast_to(beta[walk // A, None, :, None], (S * A, 1, G, K))
     grid = np.broadcast_to(alphas.ravel()[walk, None, None], (S * A, 1, K))
     with few_threads(stack):
-        found = Newton().subsets(stack, grid, steps, _TOL, _MAX_ITER)
+        found = Newton().subsets(stack, grid, steps, tol, _MAX_ITER)
     return [found[place] for place in np.argsort(walk)]
 
 

@@ -111,7 +111,7 @@ def stability_selection(
     Examples
     --------
     >>> from mixnorm.eeg import simulated_p300
-    >>> data = simulated_p300(400, noise=0.1, n_informative=3, seed=0)
+    >>> data = simulated_p300(400, noise=0.05, n_informative=3, seed=0)
     >>> found = stability_selection(data.X, data.y, n_resamplings=10)
     >>> found.selected, found.n_sensors, round(found.threshold, 2), round(found.error_bound, 2)
     (array([0, 1, 2]), 3, 0.78, 1.0)

@@ -179,7 +179,10 @@ def paired_variance(signs: np.ndarray, scores: np.ndarray, place: int) -> np.nda
     for side in (signs > 0, signs < 0):
         others = (~side).sum()
         above = (ranks[side] - rankdata(scores[side], axis=0)) / others
-        variance += np.var(above - above[:, [place]], axis=0, ddof=1) / side.sum() if side.sum() > 1 else 0.25
+        difference = above - above[:, [place]]
+        # of a single trial the variance is not known: its largest value, unless nothing differs
+        known = side.sum() > 1
+        variance += np.var(difference, axis=0, ddof=1) / side.sum() if known else 0.25 * difference.any(axis=0)
     return variance
 
 

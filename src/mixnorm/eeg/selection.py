@@ -5,16 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.design import Design, prepare
-from mixnorm.eeg.folds import Folds, InOrder, honest_folds
-from mixnorm.eeg.montage import on_page
+from mixnorm.eeg.folds import Folds, InOrder, dealt, honest_folds
 from mixnorm.eeg.orders import (
     by_backward_elimination,
     by_riemannian_distance,
@@ -24,16 +23,27 @@ from mixnorm.eeg.orders import (
 )
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Recording
+from mixnorm.eeg.selection_json import (
+    curve,
+    evoked_part,
+    montage_parts,
+    number,
+    numbers,
+    sensor_parts,
+    source_part,
+    stability_part,
+)
 from mixnorm.eeg.wishes import wishes_by_name
 from mixnorm.elimination import Wishes
-from mixnorm.montages import Montages, Subject, corrected_interval, mean_known, score_montages
+from mixnorm.montages import Montages, Subject, mean_known, score_montages
 from mixnorm.multitask_cv import MultiTaskGroupSVCCV
 from mixnorm.stability import StabilitySelection, stability_selection
 from mixnorm.svc import GroupSVC
 
-CLASSES = ("nontarget", "target")
 N_INNER = 5
 """Inner folds, by which everything is chosen."""
+N_BLOCKS = 20
+"""Blocks of neighbouring trials that halves are drawn from where there are fewer characters than that."""
 
 COMPARED = {
     "SNR ranking": by_snr,
@@ -153,18 +163,18 @@ def select_montage(
     stable = _stability(case, tell)
     tell("path")
     path = _path(case)
-    curves = [_curve("mixnorm", found.sizes, found.by_fold, found.ratio), *_compared(case, tell)]
+    curves = [curve("mixnorm", found.sizes, found.by_fold, found.ratio), *_compared(case, tell)]
     sensors = [design.ch_names[i] for i in found.order[: found.sizes[place]]]
     return Selection(
-        source=_source(design, recordings, case.folds),
-        sensors=_sensors(design, wishes, stable),
-        montages=_montages(case, found),
+        source=source_part(design, recordings, case.folds),
+        sensors=sensor_parts(design, wishes, stable),
+        montages=montage_parts(design, wishes, case.subjects, found),
         recommended={"n_sensors": int(found.sizes[place]), "reason": reason},
         curves=curves,
-        stability=_stability_json(stable, design.ch_names),
+        stability=stability_part(stable, design.ch_names),
         path=path,
-        times=_numbers(design.times),
-        evoked=_evoked(design),
+        times=numbers(design.times),
+        evoked=evoked_part(design),
         by_subject=own,
         decoder=_decoder(design, sensors, found.models[0].alphas[place], recordings),
     )
@@ -242,17 +252,6 @@ def _recommended(found: Montages, asked: int | None) -> tuple[int, str]:
     return place, f"The smallest montage within one standard error ({error:.3f}) of {top}."
 
 
-def _curve(method: str, sizes: NDArray, by_fold: NDArray, ratio: float) -> dict[str, Any]:
-    low, high = corrected_interval(by_fold, ratio)
-    return {
-        "method": method,
-        "n_sensors": [int(size) for size in sizes],
-        "auc": _numbers(mean_known(by_fold, axis=1), 6),
-        "low": _numbers(low, 6),
-        "high": _numbers(high, 6),
-    }
-
-
 def _compared(case: _Case, tell: Callable[[str], None]) -> list[dict[str, Any]]:
     """The curves of what people use elsewhere, on the same folds; for several subjects the mean over them."""
     if not case.options.compare:
@@ -271,7 +270,7 @@ def _compared(case: _Case, tell: Callable[[str], None]) -> list[dict[str, Any]]:
             warnings.warn(f"Left out of the comparison: {name}. {error}", UserWarning, stacklevel=3)
             continue
         aucs = _padded([one.by_fold for one in found])
-        curves.append(_curve(name, found[0].sizes, mean_known(aucs, axis=2), found[0].ratio))
+        curves.append(curve(name, found[0].sizes, mean_known(aucs, axis=2), found[0].ratio))
     return curves
 
 
@@ -295,8 +294,8 @@ def _by_subject(case: _Case, found: Montages, place: int, tell: Callable[[str], 
                 "subject": name,
                 "n_sensors": int(own.sizes[at]),
                 "sensors": [case.design.ch_names[i] for i in own.order[: own.sizes[at]]],
-                "auc": _number(own.mean[at], 6),
-                "common_auc": _number(mean_known(found.aucs[place, None, :, t], axis=1)[0], 6),
+                "auc": number(own.mean[at], 6),
+                "common_auc": number(mean_known(found.aucs[place, None, :, t], axis=1)[0], 6),
             }
         )
     return rows
@@ -309,6 +308,8 @@ def _stability(case: _Case, tell: Callable[[str], None]) -> StabilitySelection |
     X = np.concatenate(case.scaled())
     signs = np.concatenate([one.signs for one in case.subjects])
     groups = np.concatenate([one.trial_groups for one in case.subjects])
+    if len(np.unique(groups)) < N_BLOCKS:
+        groups = dealt(np.arange(len(signs)), N_BLOCKS)
     return stability_selection(
         X,
         signs,
@@ -318,33 +319,21 @@ def _stability(case: _Case, tell: Callable[[str], None]) -> StabilitySelection |
     )
 
 
-def _stability_json(stable: StabilitySelection | None, ch_names: Sequence[str]) -> dict[str, Any] | None:
-    if stable is None:
-        return None
-    return {
-        "n_resamplings": stable.n_resamplings,
-        "threshold": _number(stable.threshold),
-        "error_bound": _number(stable.error_bound),
-        "selected": [ch_names[int(i)] for i in stable.selected],
-        "statement": stable.statement,
-    }
-
-
 def _path(case: _Case, n_alphas: int = 20) -> dict[str, Any]:
     """The mixed-norm path, one norm over all subjects: sensors on it, and its AUC on the test trials of each fold."""
-    everyone, number = np.concatenate(case.scaled()), np.concatenate([one.number for one in case.subjects])
-    refitted = _joint_path(case, n_alphas, everyone, np.zeros(len(number)) == 0)
+    fold_of = np.concatenate([one.number for one in case.subjects])
+    refitted = _joint_path(case, n_alphas, np.concatenate(case.scaled()), np.ones(len(fold_of), dtype=bool))
     scores = []
-    for fold in np.unique(number):
-        parts = [one.take(one.number == fold) for one in case.subjects]
+    for fold in np.unique(fold_of):
+        parts = [one.take(mask) for one in case.subjects for mask in (one.number == fold, one.number != fold)]
         if all(part.has_both_classes for part in parts):
             X = np.concatenate([_scaled_by(case, one, one.number != fold) for one in case.subjects])
-            scores.append(_joint_path(case, refitted.alphas_, X, number != fold).scores_[0, :, 0])
+            scores.append(_joint_path(case, refitted.alphas_, X, fold_of != fold).scores_[0, :, 0])
     mean = np.mean(scores, axis=0) if scores else np.full(n_alphas, np.nan)
     return {
-        "alphas": _numbers(refitted.alphas_, 6),
+        "alphas": numbers(refitted.alphas_, 6),
         "n_selected": [int(count) for count in refitted.n_selected_[0]],
-        "auc": _numbers(mean, 6),
+        "auc": numbers(mean, 6),
     }
 
 
@@ -359,99 +348,15 @@ def _joint_path(case: _Case, alphas: Any, X: NDArray, train: NDArray) -> MultiTa
         tol=1e-4,
     )
     signs = np.concatenate([one.signs for one in case.subjects])
-    return model.fit(X, signs, subjects=np.repeat(case.names, [len(one.signs) for one in case.subjects]))
+    with warnings.catch_warnings():
+        # Sensors to keep are not penalised; where they alone separate the trials there is no certificate. The path is
+        # shown, and nothing is chosen by it.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, signs, subjects=np.repeat(case.names, [len(one.signs) for one in case.subjects]))
 
 
 def _scaled_by(case: _Case, one: Subject, train: NDArray) -> NDArray:
     return case.design.preparation.scaler().fit(one.X[train]).transform(one.X)
-
-
-def _montages(case: _Case, found: Montages) -> list[dict[str, Any]]:
-    names, cost = case.design.ch_names, case.wishes.cost
-    mean, (low, high) = found.mean, found.interval()
-    weights, patterns = _weights_and_patterns(case, found)
-    rows = []
-    for place, size in enumerate(found.sizes):
-        chosen = found.order[:size]
-        smaller = {"sensor": names[chosen[-1]], "auc_change": _number(mean[place - 1] - mean[place], 6)}
-        rows.append(
-            {
-                "n_sensors": int(size),
-                "sensors": [names[i] for i in chosen],
-                "auc": _number(mean[place], 6),
-                "low": _number(low[place], 6),
-                "high": _number(high[place], 6),
-                "cost": _number(cost[chosen].sum()),
-                "drop": smaller if place else None,
-                "weights": {names[i]: _numbers(weights[place, i]) for i in chosen},
-                "patterns": {names[i]: _numbers(patterns[place, i]) for i in chosen},
-            }
-        )
-    return rows
-
-
-def _weights_and_patterns(case: _Case, found: Montages) -> tuple[NDArray, NDArray]:
-    r"""Weights on the scaled signals, and activation patterns in the recording's unit, (S, G, r): means over subjects.
-
-    A = Cov(X) w / Var(X w) on the features of the montage (Haufe et al. 2014).
-    """
-    weights, patterns = [], []
-    for one, models in zip(case.subjects, found.models, strict=True):
-        scaler = case.design.preparation.scaler().fit(one.X)
-        flat = scaler.transform(one.X).reshape(len(one.X), -1)
-        flat = flat - flat.mean(axis=0)
-        w = models.coefs.reshape(len(models.sizes), -1)
-        scores = flat @ w.T
-        variance = np.maximum(scores.var(axis=0), np.finfo(float).tiny)
-        pattern = np.where(w != 0, (flat.T @ scores / len(flat) / variance).T, 0.0).reshape(models.coefs.shape)
-        weights.append(models.coefs)
-        patterns.append(pattern * scaler.scale_[:, None])
-    return np.mean(weights, axis=0), np.mean(patterns, axis=0)
-
-
-def _source(design: Design, recordings: Sequence[Any], folds: list[Folds]) -> dict[str, Any]:
-    by = folds[0].by
-    optimistic = None
-    if by != "session":
-        optimistic = (
-            "Only one session: training and test trials come from the same one, so that these scores may be "
-            "optimistic for another day."
-        )
-    return {
-        "recordings": [Path(str(recording.source)).name for recording in recordings],
-        "subjects": list(dict.fromkeys(design.subject.tolist())),
-        "n_trials": len(design),
-        "n_targets": int(design.y.sum()),
-        "classes": list(CLASSES),
-        "preparation": design.preparation.describe(),
-        "unit": "µV",
-        "folds": {"by": by, "count": max(len(one) for one in folds)},
-        "optimistic": optimistic,
-    }
-
-
-def _sensors(design: Design, wishes: Wishes, stable: StabilitySelection | None) -> list[dict[str, Any]]:
-    places = on_page(design.positions)
-    return [
-        {
-            "name": name,
-            "x": _number(places[i, 0]),
-            "y": _number(places[i, 1]),
-            "keep": bool(wishes.keep[i]),
-            "forbid": bool(wishes.forbid[i]),
-            "cost": _number(wishes.cost[i]),
-            "stability": None if stable is None else _number(stable.frequencies[i]),
-        }
-        for i, name in enumerate(design.ch_names)
-    ]
-
-
-def _evoked(design: Design) -> dict[str, Any]:
-    means = {name: design.X[design.y == label].mean(axis=0) for label, name in enumerate(CLASSES)}
-    return {
-        kind: {name: _numbers(row) for name, row in zip(design.ch_names, mean, strict=True)}
-        for kind, mean in means.items()
-    }
 
 
 def _decoder(design: Design, sensors: list[str], alpha: float, recordings: Sequence[Any]) -> Decoder:
@@ -470,12 +375,3 @@ def _trials(design: Design, mask: NDArray[np.bool_]) -> Design:
     """Some of the trials."""
     names = ("X", "y", "subject", "session", "character", "stimulus", "onset", "run")
     return replace(design, **{name: getattr(design, name)[mask] for name in names})
-
-
-def _number(value: float, digits: int = 4) -> float | None:
-    """A number as JSON has it, to so many digits; None where it does not exist."""
-    return float(f"{float(value):.{digits}g}") if np.isfinite(value) else None
-
-
-def _numbers(values: NDArray, digits: int = 4) -> list[float | None]:
-    return [_number(value, digits) for value in np.asarray(values, dtype=float)]

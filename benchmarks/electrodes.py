@@ -41,7 +41,8 @@ def by_entry(X, signs, folds, weights=None):
     trials = Trials(X.reshape(len(X), -1), None, X.shape[1:], X.dtype)
     method = Method("group", 2.0, None, weights, True, 1e-3, 10_000, "auto")
     stack = method.stack(trials, signs, np.ones((len(X), 1)))
-    return np.argsort(entry_order(method, stack, X.shape[1])[:, 0], kind="stable")
+    # no order is scored with more sensors than this, short of all
+    return np.argsort(entry_order(method, stack, max(SIZES))[:, 0], kind="stable")
 
 
 def by_adaptive_entry(X, signs, folds):

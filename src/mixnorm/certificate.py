@@ -11,7 +11,7 @@ subtracted as well (it vanishes for the mean). The intercepts are solved exactly
 then (a, w − w̄) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from ._arrays import Array, matmul_transposed, namespace, positive_part
 from .intercept import solve_intercept
@@ -41,6 +41,10 @@ class Certificate:
     dual: Array
     gap: Array
     descent: Array
+
+    def columns(self, which: slice) -> "Certificate":
+        """Return the certificate of some of the K problems."""
+        return Certificate(*(getattr(self, part.name)[..., which] for part in fields(self)))
 
 
 def certify(stack: Stack, W: Array, b: Array) -> Certificate:

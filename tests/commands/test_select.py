@@ -143,4 +143,4 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "selection.json").write_text('{"format": "else"}')
     result = CliRunner().invoke(report, [str(tmp_path)])
     assert result.exit_code == 1
-    assert "this is no selection" in result.output
+    assert "not a selection" in result.output

@@ -8,7 +8,8 @@ import click
 
 from mixnorm.commands.common import json_option, messages, print_json
 from mixnorm.report import TABLE_FORMATS, table, write_report
-from mixnorm.report.selection import FILE, read_selection, write_selection
+from mixnorm.report.page import PAGE_NAME, SELECTION_NAME, read_selection
+from mixnorm.report.selection import write_selection
 from mixnorm.study import read_results
 
 
@@ -17,11 +18,16 @@ from mixnorm.study import read_results
 @click.option("--partial", is_flag=True, help="Report an incomplete study, and say what is missing.")
 @click.option("--format", "form", type=click.Choice(list(TABLE_FORMATS)), default="text", show_default=True)
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw figures as PNG and SVG.")
-@click.option("--out", type=click.Path(path_type=Path), help="Where the files go [FOLDER/report].")
+@click.option("--out", type=click.Path(path_type=Path), help="Where the files go [FOLDER/report; a page: FOLDER].")
 @json_option
 def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | None, as_json: bool) -> None:
-    """Show the table of the study in FOLDER, and write all tables and figures; of a selection, its page."""
-    if (folder / FILE).exists():
+    """Show the table of the study in FOLDER, and write all tables and figures.
+
+    Where FOLDER holds a selection of electrodes (selection.json), write its page and its other files again.
+    """
+    if (folder / SELECTION_NAME).is_file():
+        if partial or form != "text":
+            raise click.UsageError(f"--partial and --format are for studies; {folder} holds a selection.")
         _report_selection(folder, out or folder, figures, as_json)
         return
     with messages():
@@ -37,9 +43,12 @@ def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | No
 
 def _report_selection(folder: Path, out: Path, figures: bool, as_json: bool) -> None:
     with messages():
-        selection = read_selection(folder)
+        selection = read_selection(folder / SELECTION_NAME)
         files = write_selection(selection, out, figures)
+    page = out / PAGE_NAME
     if as_json:
-        print_json(selection)
+        print_json({"page": str(page), "recommended": selection["recommended"]})
+    else:
+        click.echo(str(page))
     for path in files:
         click.echo(str(path), err=True)

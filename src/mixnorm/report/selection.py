@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from importlib.util import find_spec
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +13,11 @@ import numpy as np
 from mixnorm.eeg.readers.guard import require
 from mixnorm.report.figures import save_figure
 from mixnorm.report.heads import draw_montage, unknown_below
-
-FILE = "selection.json"
-"""The file that all others can be made from again."""
+from mixnorm.report.page import PAGE_NAME, SELECTION_NAME, write_page
 
 # Okabe and Ito's colours, told apart by people who see colours differently
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#000000")
 _MARKERS = "os^Dv"
-
-
-def read_selection(folder: str | Path) -> dict[str, Any]:
-    """The selection that was written to a folder."""
-    path = Path(folder) / FILE
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: this is no JSON: {error}.") from error
-    if not (isinstance(found, dict) and found.get("format") == "mixnorm-selection"):
-        raise ValueError(f"{path}: this is no selection; `mixnorm select` writes one.")
-    if found.get("version") != 1:
-        raise ValueError(f"{path}: its version is {found.get('version')!r}, but this mixnorm reads version 1.")
-    return found
 
 
 def write_selection(selection: Mapping[str, Any], folder: str | Path, figures: bool = True) -> list[Path]:
@@ -56,14 +39,11 @@ def write_selection(selection: Mapping[str, Any], folder: str | Path, figures: b
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     files = [
-        _whole(folder / FILE, _json(selection)),
+        _whole(folder / SELECTION_NAME, _json(selection)),
         _whole(folder / "montage.json", _json(montage(selection))),
         _whole(folder / "montage.tsv", _tsv(selection)),
     ]
-    write_page = _page()
-    if write_page is not None:
-        write_page(selection, folder / "index.html")
-        files.append(folder / "index.html")
+    files.append(write_page(dict(selection), folder / PAGE_NAME))
     if figures:
         files += save_figure(draw_recommended(selection), folder / "montage")
         files += save_figure(draw_curves(selection), folder / "auc-sensors")
@@ -129,14 +109,6 @@ def draw_curves(selection: Mapping[str, Any]) -> Any:
 
 def _floats(values: list[float | None]) -> np.ndarray:
     return np.array([np.nan if value is None else value for value in values])
-
-
-def _page() -> Callable[[Mapping[str, Any], Path], None] | None:
-    if find_spec("mixnorm.report.page") is None:
-        return None
-    from mixnorm.report.page import write_page
-
-    return write_page
 
 
 def _tsv(selection: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ class WorkingHessian:
         T, n, d = Z.shape
         self._Z, self._p = Z, p
         self._inside = np.zeros((T, n), dtype=bool)
-        self._n_known = 0
+        self._n_known = self._n_valued = 0
         self._place = np.full(d, -1)
         # Known columns as rows of a (T, columns, n) array: contiguous, so that products with it are plain BLAS calls.
         self._rows = np.empty((T, 0, n))
@@ -39,19 +39,30 @@ class WorkingHessian:
             self._append(np.ascontiguousarray(self._Z[:, :, new].transpose(0, 2, 1)))
         return self._place[features]
 
-    def rows(self, columns: np.ndarray) -> np.ndarray:
-        """Return the intercept's and some other known columns, as (T, 1 + columns, n)."""
-        if len(columns) + self.n_free == self._n_known and np.all(np.diff(columns) == 1):
-            return self._rows[:, : self._n_known]  # a view: everything known is active, in order
-        return self._rows[:, self._with_free(columns)]
+    def rows(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return rows that hold the intercept's and some other known columns, (T, rows, n), and their places there.
+
+        The places are None where all rows are asked for, in order. A view of everything known, unless that is more
+        than half in vain: products with a few more rows cost less than a copy.
+        """
+        if self._all_in_order(columns):
+            return self._rows[:, : self._n_known], None
+        index = self._with_free(columns)
+        if 2 * len(index) > self._n_known:
+            return self._rows[:, : self._n_known], index
+        return self._rows[:, index], None
 
     def at(self, inside: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the Hessian on the intercept and some known columns, the trials in ``inside`` (T, n) being active."""
+        """Return a copy of the Hessian on the intercept and some known columns, ``inside`` (T, n) being active."""
         self._cross(inside)
-        if len(columns) + self.n_free == self._n_known and np.all(np.diff(columns) == 1):
-            return self._values[:, : self._n_known, : self._n_known]
-        index = self._with_free(columns)
-        return self._values[:, index[:, None], index[None, :]]
+        self._complete()
+        if self._all_in_order(columns):
+            return self._values[:, : self._n_known, : self._n_known].copy()
+        return _principal(self._values, self._with_free(columns))
+
+    def _all_in_order(self, columns: np.ndarray) -> bool:
+        full = len(columns) + self.n_free == self._n_known
+        return full and bool((columns[1:] > columns[:-1]).all())
 
     def _with_free(self, columns: np.ndarray) -> np.ndarray:
         return np.concatenate([np.arange(self.n_free), columns])
@@ -61,14 +72,18 @@ class WorkingHessian:
         if total > self._rows.shape[1]:
             self._grow(total)
         self._rows[:, known:total] = rows
-        for t in range(len(rows)):
+        self._n_known = total
+
+    def _complete(self) -> None:
+        """Compute the values of columns that were added since the last time: not before they are asked for."""
+        old, known = self._n_valued, self._n_known
+        for t in range(len(self._rows) if old < known else 0):
             inside = self._inside[t]
             if inside.any():
-                weighted = rows[t][:, inside] * (2 * self._p[t, inside])
-                cross = self._rows[t, :total][:, inside] @ weighted.T
-                self._values[t, :total, known:total] = cross
-                self._values[t, known:total, :total] = cross.T
-        self._n_known = total
+                cross = self._rows[t, :known] @ (self._rows[t, old:known] * (2 * self._p[t] * inside)).T
+                self._values[t, :known, old:known] = cross
+                self._values[t, old:known, :known] = cross.T
+        self._n_valued = known
 
     def _grow(self, total: int) -> None:
         """Make room for at least ``total`` columns, doubling so that growth costs little over a path."""
@@ -82,7 +97,7 @@ class WorkingHessian:
 
     def _cross(self, inside: np.ndarray) -> None:
         """Add the trials that came inside the margin, take out those that left it."""
-        known = self._n_known
+        known = self._n_valued
         for t in range(len(inside)):
             crossed = np.flatnonzero(inside[t] != self._inside[t])
             if not len(crossed):
@@ -97,3 +112,17 @@ class WorkingHessian:
             part = self._rows[t, :known][:, crossed]
             view += (part * (2 * sign * self._p[t, crossed])) @ part.T
         self._inside = inside.copy()
+
+
+def _principal(values: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Return values[:, index, index] as a new array, run by run: groups are runs, and whole runs are quick to copy."""
+    cuts = np.flatnonzero(np.diff(index) != 1) + 1
+    if len(cuts) > 32:
+        return values[:, index[:, None], index[None, :]]
+    ends = [*cuts, len(index)]
+    runs = [(slice(a, b), slice(index[a], index[a] + b - a)) for a, b in zip([0, *cuts], ends)]
+    out = np.empty((len(values), len(index), len(index)))
+    for to_row, row in runs:
+        for to_column, column in runs:
+            out[:, to_row, to_column] = values[:, row, column]
+    return out

@@ -1,31 +1,37 @@
 """One problem of a stack, as Newton's method sees it, with what is kept along its path."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from .._arrays import to_numpy
 from ..intercept import solve_intercept
 from ..losses import SquaredHinge
 from ..stack import Stack
+from ._atoms import Atoms
 from ._hessian import WorkingHessian
-from ._newton_state import Active, Point, padded_members, times
+from ._newton_state import Active, Point, times
 from ._newton_step import newton_step
 
 _MAX_INNER = 30
+#: Newton steps for the intercepts before the general method takes over.
+_FEW = 6
 #: Looks at the whole problem without progress before it is given up.
 _PATIENCE = 5
 #: γ of the normal map in units of one over the group's share of the trace of the Hessian; measured, flat around this.
 _GAMMA = 25.0
 #: The coarse path by which a far alpha is approached: its ratio, and the gap that is enough on it.
-_COARSE_STEP, _COARSE_TOL = 0.4, 1e-2
+_COARSE_STEP, _COARSE_TOL = 0.2, 1e-1
+#: With ℓ1, how many coefficients may enter together, and from which correlation on two of them may not.
+_MOST_AT_ONCE, _ALIKE = 4, 0.3
+#: So few coefficients may all be woken at once, if there are four times as many trials.
+_TINY = 32
 #: Levenberg-Marquardt damping to begin with, in units of the Hessian's diagonal.
 _DAMPING = 1e-6
 
 
 class Problem:
-    """One problem of a stack, with what is kept along its path.
-
-    An *atom* is what is zero or not as a whole: a group over all subjects, or with ℓ1 a single coefficient.
-    """
+    """One problem of a stack, with what is kept along its path."""
 
     def __init__(self, stack: Stack, i: int, k: int):
         p = to_numpy(stack.trial_weight)[i, :, :, k]
@@ -45,34 +51,44 @@ class Problem:
         beta = to_numpy(stack.group_weights)[i, :, k]
         if self.q == 1:
             self.atom_of = np.arange(T * d).reshape(T, d)
-            self.beta = np.tile(beta[stack.groups.index], T)
+            self._set_weights(np.tile(beta[stack.groups.index], T))
         else:
             self.atom_of = np.tile(stack.groups.index, (T, 1))
-            self.beta = beta
-        self.blocks = padded_members(self.atom_of.ravel(), len(self.beta))
+            self._set_weights(beta)
+        everywhere = np.ones_like(self.atom_of, dtype=bool)
+        self.atoms = Atoms(self.atom_of, everywhere, len(self.beta), stack.penalty, self.q)
         self.hessian = WorkingHessian(self.Z, self.y, self.p, self.fit_intercept)
         #: diagonal of the Hessian with all trials inside the margin, (T, d), and its sum over each atom
         self.bend = np.maximum(2 * times(self.p, self.Z**2), 1e-300)
-        self.trace = np.bincount(self.atom_of.ravel(), weights=self.bend.ravel(), minlength=len(self.beta))
+        self.trace = self.atoms.sums(self.bend)
         self._active: Active | None = None
+        self._is_tiny = self.atom_of.size <= _TINY and self.p.shape[1] >= 4 * d
+        self._inverse = np.divide(0.25, self.p, where=self.p > 0, out=np.zeros_like(self.p))
         self.damping = _DAMPING
 
     def weigh(self, beta: np.ndarray, point: Point) -> Point:
-        """Take other group weights; return the point without the groups that they leave out."""
-        self.beta = beta
+        """Take other group weights, of groups that are atoms; return the point without those that are now out."""
+        if self.q == 1 or np.array_equal(beta, self.beta):
+            return point
+        self._set_weights(beta)
         gone = np.isinf(beta)[self.atom_of] & (point.W != 0)
         if not gone.any():
             return point
         W = np.where(gone, 0.0, point.W)
         return Point(W, point.b, times(W, self.Z.transpose(0, 2, 1)))
 
+    def _set_weights(self, beta: np.ndarray) -> None:
+        self.beta = beta
+        self._all_penalised = bool(np.all(beta > 0))
+        self._limited = np.flatnonzero((beta > 0) & np.isfinite(beta))
+
     def approach(self, alpha: float, point: Point, max_iter: int) -> tuple[Point, int]:
         """From the zero model go down a coarse path to near alpha, since a far jump wakes too many groups at once."""
         steps = 0
-        if not self.penalty.is_norm or point.W.any():
+        if not self.penalty.is_norm or point.W.any() or self._is_tiny:
             return point, steps
-        point = self._exact_intercept(point)
-        norms, limited = self._dual_norms(self._descent(point, self._dual(point))), self.beta > 0
+        point, a = self._exact_intercept(point)
+        norms, limited = self.atoms.dual_norms(self._descent(point, a)), self.beta > 0
         current = _COARSE_STEP * np.max(norms[limited] / self.beta[limited], initial=0.0)
         while current > alpha and steps < max_iter:
             point, taken = self.solve(current, point, _COARSE_TOL, max_iter - steps)
@@ -87,12 +103,10 @@ class Problem:
         steps, best, lowest, waited = 0, (np.inf, point), np.inf, 0
         look = 0
         while True:
-            point = self._exact_intercept(point)
-            value = self._value(point, tau)
-            a = self._dual(point)
+            point, a = self._exact_intercept(point)
             descent = self._descent(point, a)
-            norms = self._dual_norms(descent)
-            gap = self._gap(point, a, descent, tau, value)
+            norms = self.atoms.dual_norms(descent)
+            value, gap = self._value_and_gap(point, a, (descent, norms), tau)
             waited = 0 if gap < 0.9 * best[0] or value < (1 - 1e-13) * lowest else waited + 1
             lowest = min(lowest, value)
             best = min(best, (gap, point), key=lambda pair: pair[0])
@@ -102,10 +116,13 @@ class Problem:
             done = gap <= tol and (look > 0 or not len(entering))
             if done or steps >= max_iter or (waited > _PATIENCE and not len(entering)):
                 return best[1], steps
-            if len(entering):
+            # A new alpha first moves those that are there: many that ask to enter before that would leave again.
+            if len(entering) and (look > 0 or not present.any()):
                 point = self._enter(point, entering, descent, tau, gamma)
                 present[entering] = True
-            taken, point = self._inner(point, present, tau, gamma, max(0.1 * tol, 0.05 * gap), max_iter - steps)
+                value = self.smooth_value(point.Zw, point.W, point.b) + self.atoms.value(point.W, tau)
+            goal = max(0.1 * tol, 0.05 * gap)
+            taken, point = self._inner((point, value), present, tau, gamma, goal, max_iter - steps)
             steps += max(taken, 1)
             look += 1
 
@@ -114,16 +131,27 @@ class Problem:
 
         A prox step bends, and bends subjects apart; where that is dear, steps through the prox must be short.
         """
-        size = np.bincount(self.atom_of.ravel(), minlength=len(self.beta))
+        size = self.atoms.sums(np.ones_like(self.bend))
         return 1 + 2 * self.similarity * size / np.maximum(self.trace, 1e-300)
 
     # One look at the whole problem.
 
-    def _exact_intercept(self, point: Point) -> Point:
-        if not self.fit_intercept:
-            return point
-        args = (self.y * point.Zw)[..., None], self.y[..., None], self.p[..., None], point.b[:, None]
-        return Point(point.W, solve_intercept(self.loss, *args)[:, 0], point.Zw)
+    def _exact_intercept(self, point: Point) -> tuple[Point, np.ndarray]:
+        """Solve the intercepts exactly; return the point and its dual variable, (T, n)."""
+        a = self._dual(point)
+        for _ in range(_FEW if self.fit_intercept else 0):
+            pull = np.vecdot(a, self.y)
+            if np.all(np.abs(pull) <= 2e-15 * a.sum(axis=1)):
+                break
+            slope = 2 * np.vecdot(self.p, a > 0)
+            point = Point(point.W, point.b + pull / np.where(slope > 0, slope, np.inf), point.Zw)
+            a = self._dual(point)
+        else:
+            if self.fit_intercept:  # seldom: the general method keeps it in a bracket
+                args = (self.y * point.Zw)[..., None], self.y[..., None], self.p[..., None], point.b[:, None]
+                point = Point(point.W, solve_intercept(self.loss, *args)[:, 0], point.Zw)
+                a = self._dual(point)
+        return point, a
 
     def _dual(self, point: Point) -> np.ndarray:
         return self.loss.dual_variable(point.Zw + self.y * point.b[:, None], self.p)
@@ -141,15 +169,6 @@ class Problem:
     def spread(self, direction: np.ndarray) -> np.ndarray:
         """The change of the deviation along a direction."""
         return direction - direction.mean(axis=0) if self.center is None else direction
-
-    def _dual_norms(self, descent: np.ndarray) -> np.ndarray:
-        blocks = np.append(descent.ravel(), 0.0)[self.blocks]
-        return self.penalty.dual_norm(blocks[..., None])[:, 0]
-
-    def _value(self, point: Point, tau: np.ndarray) -> float:
-        norms = np.append(point.W.ravel(), 0.0)[self.blocks]
-        penalty = self.penalty.value(norms[..., None], tau[:, None])[0]
-        return self.smooth_value(point.Zw, point.W, point.b) + penalty
 
     def smooth_value(self, Zw: np.ndarray, W: np.ndarray, b: np.ndarray) -> float:
         value = np.vdot(self.p, self.loss.value(Zw + self.y * b[:, None]))
@@ -169,49 +188,62 @@ class Problem:
     def _violators(self, present: np.ndarray, norms: np.ndarray, tau: np.ndarray) -> np.ndarray:
         """The absent atoms whose gradient asks most for them: few at a time.
 
-        Many that enter together must mostly leave again. With ℓ1, where nothing ties them, one at a time needed an
-        eighth of the steps that sixteen did; groups may come in twos, or a fifth of those present.
+        Many that enter together must mostly leave again. Groups may come in twos, or a fifth of those present; with
+        ℓ1, where nothing ties neighbours together, only those that do not resemble each other.
         """
         if not self.penalty.is_norm:
             return np.empty(0, dtype=int)
         outside = np.flatnonzero(~present & (norms > tau * (1 + 1e-10)))
-        most = max(2, int(present.sum()) // 5) if self.q > 1 else 1
-        return outside[np.argsort(-norms[outside] / tau[outside], kind="stable")[:most]]
+        asking = outside[np.argsort(-norms[outside] / tau[outside], kind="stable")]
+        if self.q > 1:
+            return asking[: max(2, int(present.sum()) // 5)]
+        return self._unlike(asking if self._is_tiny else asking[:_MOST_AT_ONCE])
 
-    def _gap(self, point: Point, a: np.ndarray, descent: np.ndarray, tau: np.ndarray, value: float) -> float:
-        """The certificate's gap, from what the solver has at hand; the certificate itself has the last word."""
-        norms = self._dual_norms(descent)
-        safe = np.where(self.p > 0, self.p, 1.0)
-        S1, S2 = a.sum(), (a * a / (4 * safe)).sum()
+    def _unlike(self, coefficients: np.ndarray) -> np.ndarray:
+        """Those of some coefficients, in order, that resemble none before them: columns of low correlation."""
+        subject, feature = np.divmod(coefficients, self.Z.shape[2])
+        columns = self.Z[subject, :, feature] * np.sqrt(self.p[subject])
+        columns /= np.maximum(np.linalg.norm(columns, axis=1, keepdims=True), 1e-300)
+        alike = np.abs(columns @ columns.T) > _ALIKE
+        kept: list[int] = []
+        for place in range(len(coefficients)):
+            if not alike[place, kept].any():
+                kept.append(place)
+        return coefficients[kept]
+
+    def _value_and_gap(self, point: Point, a: np.ndarray, slopes: tuple, tau: np.ndarray) -> tuple[float, float]:
+        """Value of the problem, and the certificate's gap from what is at hand; the certificate has the last word."""
+        descent, norms = slopes
+        S1, S2 = a.sum(), np.vdot(a * a, self._inverse)  # S2: also the loss, since a²/(4p) = p ℓ
         if self.similarity:
             deviation = self.deviation(point.W)
             S2 += self.similarity * np.sum(deviation**2)
             if self.center is not None:
                 S1 -= 2 * self.similarity * np.vdot(deviation, self.center)
-        limited = (self.beta > 0) & np.isfinite(self.beta)
-        kappa = np.inf
+        value = float(S2) + self.atoms.value(point.W, tau)
+        limited, kappa = self._limited, np.inf
         if not self.penalty.is_norm:
             S2 += np.sum(norms[limited] ** 2 / (2 * tau[limited]))
-        elif limited.any():
+        elif len(limited):
             kappa = 1 / max(np.max(norms[limited] / tau[limited]), 1e-300)
         kappa = max(min(kappa, S1 / (2 * S2) if S2 > 0 else 1.0), 0.0)
         dual = kappa * S1 - kappa**2 * S2
         # What unpenalised coefficients still lack of their equalities makes the dual value too high.
-        free = (self.beta == 0)[self.atom_of]
-        lack = np.sum(np.abs(descent * point.W)[free] + descent[free] ** 2 / self.bend[free])
-        return (abs(value - dual) + lack) / value if value > 0 else 0.0
+        lack = 0.0
+        if not self._all_penalised:
+            free = (self.beta == 0)[self.atom_of]
+            lack = np.sum(np.abs(descent * point.W)[free] + descent[free] ** 2 / self.bend[free])
+        return value, (abs(value - dual) + lack) / value if value > 0 else 0.0
 
     # Steps.
 
     def _enter(self, point: Point, entering, descent, tau, gamma) -> Point:
         """Proximal step of the entering atoms, its common length chosen by exact line search."""
-        slots = self.blocks[entering]
-        forward = np.append(descent.ravel(), 0.0)[slots] * gamma[entering, None]
-        step = self.penalty.prox(forward[..., None], (gamma * tau)[entering, None])[..., 0]
-        price = float(self.penalty.value(step[..., None], tau[entering, None])[0])
-        direction = np.zeros(point.W.size + 1)
-        direction[slots] = step
-        direction = direction[:-1].reshape(point.W.shape)
+        chosen = np.zeros(len(tau), dtype=bool)
+        chosen[entering] = True
+        forward = np.where(chosen[self.atom_of], gamma[self.atom_of] * descent, 0.0)
+        direction = self.atoms.prox(forward, gamma * tau)
+        price = self.atoms.value(direction, tau)
         features = np.flatnonzero(direction.any(axis=0))
         change = np.matmul(self.Z[:, :, features], direction[:, features, None])[..., 0]
         length = self._line_minimum(point, direction, change, price)
@@ -239,9 +271,9 @@ class Problem:
             length = following
         return length
 
-    def _inner(self, point: Point, present, tau, gamma, tol: float, max_iter: int) -> tuple[int, Point]:
+    def _inner(self, start: tuple[Point, float], present, tau, gamma, tol: float, max_iter: int) -> tuple[int, Point]:
         """Newton steps on the present atoms until the step's predicted decrease is below tol of the value."""
-        value = self._value(point, tau)
+        point, value = start
         for step in range(min(_MAX_INNER, max_iter)):
             active = self._activate(present)
             moved = newton_step(self, point, active, tau, gamma, value)
@@ -254,16 +286,17 @@ class Problem:
         return min(_MAX_INNER, max_iter), point
 
     def _activate(self, present: np.ndarray) -> Active:
-        atoms = np.flatnonzero(present)
-        if self._active is None or not np.array_equal(atoms, self._active.atoms):
+        which = np.flatnonzero(present)
+        if self._active is None or not np.array_equal(which, self._active.which):
             mask = present[self.atom_of]
             features = np.flatnonzero(mask.any(axis=0))
             columns = self.hessian.columns(features)
             order = np.argsort(columns)
             features, columns = features[order], columns[order]
             position = np.zeros(len(present), dtype=int)
-            position[atoms] = np.arange(len(atoms))
-            group, mask = position[self.atom_of[:, features]], mask[:, features]
-            slots = padded_members(np.where(mask, group, -1).ravel(), len(atoms))
-            self._active = Active(atoms, features, columns, group, mask, slots, self.hessian.rows(columns))
+            position[which] = np.arange(len(which))
+            atoms = replace(
+                self.atoms, label=position[self.atom_of[:, features]], mask=mask[:, features], count=len(which)
+            )
+            self._active = Active(which, atoms, features, columns, *self.hessian.rows(columns))
         return self._active

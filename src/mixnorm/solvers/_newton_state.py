@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ._atoms import Atoms
 from ._newton_system import pairs_within
 
 
@@ -28,56 +29,51 @@ class Active:
 
     Attributes
     ----------
-    atoms : ndarray of shape (a,)
+    which : ndarray of shape (a,)
+        The active atoms, among all of the problem's.
+    atoms : Atoms
+        The same on the active coordinates (T, m); masked where a feature is active for another subject only (ℓ1).
     features : ndarray of shape (m,)
     columns : ndarray of shape (m,)
         Places in the working Hessian.
-    group : ndarray of shape (T, m)
-        Position in ``atoms``.
-    mask : ndarray of shape (T, m)
-        False where a feature is active for another subject only (ℓ1).
-    slots : ndarray of shape (a, r)
-        Flat positions in (T, m) of the coordinates of each atom, T m where there is none.
-    rows : ndarray of shape (T, free + m, n)
+    rows : ndarray of shape (T, R, n)
+        The intercept's and the features' columns of Z, maybe among others.
+    places : ndarray of shape (free + m,), or None
+        Which of the rows are the intercept and the active features; None: all of them, in order.
     """
 
-    atoms: np.ndarray
+    which: np.ndarray
+    atoms: Atoms
     features: np.ndarray
     columns: np.ndarray
-    group: np.ndarray
-    mask: np.ndarray
-    slots: np.ndarray
     rows: np.ndarray
+    places: np.ndarray | None
+
+    def forward(self, step: np.ndarray) -> np.ndarray:
+        """Z times a step in the intercept and the active coordinates: (T, free + m) → (T, n)."""
+        if self.places is not None:
+            inner, step = step, np.zeros(self.rows.shape[:2])
+            step[:, self.places] = inner
+        return times(step, self.rows)
+
+    def backward(self, a: np.ndarray) -> np.ndarray:
+        """Z' times one number per trial: (T, n) → (T, free + m)."""
+        out = times(a, self.rows.transpose(0, 2, 1))
+        return out if self.places is None else out[:, self.places]
+
+    def trials(self, t: int, which: np.ndarray) -> np.ndarray:
+        """Some trials of a subject, (free + m, trials)."""
+        own = self.rows[t].take(np.flatnonzero(which), axis=1)
+        return own if self.places is None else own[self.places]
 
     @cached_property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """All pairs of the first subject's coordinates that share an atom."""
-        return pairs_within(self.group[0])
-
-    def sums(self, values: np.ndarray) -> np.ndarray:
-        """Sum coordinates (T, m) over each atom, (a,)."""
-        return np.bincount(self.group.ravel(), weights=values.ravel(), minlength=len(self.atoms))
-
-    def prox(self, penalty, values: np.ndarray, threshold: np.ndarray) -> np.ndarray:
-        """Prox of coordinates (T, m) with one threshold per atom."""
-        blocks = np.append(values.ravel(), 0.0)[self.slots]
-        shrunk = penalty.prox(blocks[..., None], threshold[:, None])[..., 0]
-        out = np.zeros(values.size + 1)
-        out[self.slots] = shrunk
-        return out[:-1].reshape(values.shape)
+        return pairs_within(self.atoms.label[0])
 
 
 def times(vectors: np.ndarray, matrices: np.ndarray) -> np.ndarray:
     """Row vector times matrix, subject by subject: (T, a), (T, a, b) → (T, b); plain BLAS, unlike a batched matmul."""
+    if len(vectors) == 1:
+        return (vectors[0] @ matrices[0])[None]
     return np.stack([vector @ matrix for vector, matrix in zip(vectors, matrices)])
-
-
-def padded_members(label: np.ndarray, n_labels: int) -> np.ndarray:
-    """Positions of every label 0 … n_labels − 1 as rows, padded with len(label); label −1 is left out."""
-    order = np.argsort(label, kind="stable")
-    order = order[np.searchsorted(label[order], 0) :]
-    sizes = np.bincount(label[order], minlength=n_labels)
-    members = np.full((n_labels, max(int(sizes.max(initial=0)), 1)), len(label))
-    within = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    members[label[order], within] = order
-    return members

@@ -45,13 +45,13 @@ class Curvature:
 
 
 def solve_single(H: np.ndarray, curvature: Curvature, rhs: np.ndarray, pairs: tuple) -> np.ndarray:
-    """Solve for one subject by one Cholesky factorisation of the whole matrix; rhs (free + m,).
+    """Solve for one subject by one Cholesky factorisation of the whole matrix; rhs (free + m,). H is overwritten.
 
     ``pairs`` are all pairs of coordinates that share a group, of `pairs_within`.
     """
     free = len(rhs) - curvature.scale.shape[1]
     scale = np.concatenate([np.ones(free), curvature.scale[0]])
-    M = H.copy() if np.all(scale == 1) else H * scale * scale[:, None]
+    M = H if np.all(scale == 1) else H * scale * scale[:, None]
     group = curvature.group[0]
     scaled = curvature.direction[0] * np.sqrt(curvature.group_weight[group])
     first, second = pairs
@@ -70,24 +70,33 @@ def solve_trials(rows: np.ndarray, p: np.ndarray, curvature: Curvature, rhs: np.
     free = len(rhs) - curvature.scale.shape[1]
     scale = np.concatenate([np.ones(free), curvature.scale[0]])
     diagonal = np.concatenate([np.zeros(free), curvature.diagonal[0]])
-    root = rows * scale[:, None] * np.sqrt(2 * p)
     bare = np.flatnonzero(diagonal == 0)
-    lent = np.maximum((root[bare] ** 2).sum(axis=1), 1e-300)
+    lent = np.maximum((scale[bare, None] ** 2 * rows[bare] ** 2) @ (2 * p), 1e-300)
     diagonal[bare] = lent
+    half = np.sqrt(diagonal)
+    root = rows * (scale / half)[:, None]
+    root *= np.sqrt(2 * p)
+    U, weights = _directions(curvature, free, bare)
+    weights = np.concatenate([weights, lent])
+
+    kernel = root.T @ root  # of one array, so that BLAS computes one triangle only
+    kernel[np.diag_indices_from(kernel)] += 1
+    right = np.column_stack([rhs, U]) / half[:, None]
+    solved = (right - root @ _solve_posdef(kernel, root.T @ right)) / half[:, None]
+    return _take_back(solved[:, 0], solved[:, 1:], U, weights)
+
+
+def _directions(curvature: Curvature, free: int, bare: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """One subject's unit vectors k_g, then those of bare coordinates, as columns; and the weights of the k_g."""
     has_direction = np.flatnonzero(curvature.group_weight > 0)
-    U = np.zeros((len(rhs), len(has_direction) + len(bare)))
+    group, m = curvature.group[0], curvature.scale.shape[1]
+    U = np.zeros((free + m, len(has_direction) + len(bare)))
     place = np.full(len(curvature.group_weight), -1)
     place[has_direction] = np.arange(len(has_direction))
-    inside = np.flatnonzero(place[curvature.group[0]] >= 0)
-    U[free + inside, place[curvature.group[0][inside]]] = curvature.direction[0][inside]
+    inside = np.flatnonzero(place[group] >= 0)
+    U[free + inside, place[group[inside]]] = curvature.direction[0][inside]
     U[bare, len(has_direction) + np.arange(len(bare))] = 1.0
-    weights = np.concatenate([curvature.group_weight[has_direction], lent])
-
-    right = np.column_stack([rhs, U]) / diagonal[:, None]
-    kernel = (root.T / diagonal) @ root
-    kernel[np.diag_indices_from(kernel)] += 1
-    solved = right - (root / diagonal[:, None]) @ _solve_posdef(kernel, root.T @ right)
-    return _take_back(solved[:, 0], solved[:, 1:], U, weights)
+    return U, curvature.group_weight[has_direction]
 
 
 def solve_subjects(blocks: list["_Block"], curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
@@ -270,13 +279,18 @@ def _solve_posdef(M: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _cholesky(M: np.ndarray) -> np.ndarray:
-    ridge = 1e-14 * max(np.trace(M) / len(M), 1e-300)
-    diagonal = np.diag_indices_from(M)
+    """Factorise M, which is overwritten: its lower triangle in Fortran's eyes, the upper one in C's."""
+    diagonal = np.einsum("ii->i", M)
+    whole = diagonal.copy()
+    ridge = 1e-14 * max(whole.sum() / len(M), 1e-300)
     while True:
-        M[diagonal] += ridge
-        factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=0)  # M.T: Fortran order without a copy
+        diagonal[:] = whole + ridge
+        factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=1)  # M.T: Fortran order without a copy
         if not failed:
             return factor
+        np.copyto(
+            M, M.T, where=np.tri(len(M), k=-1, dtype=bool).T
+        )  # the other triangle still has what was overwritten
         ridge *= 100
 
 

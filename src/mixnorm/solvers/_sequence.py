@@ -1,8 +1,9 @@
 """A path for solvers that only know how to solve one stack from a given start."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from .._arrays import Array
+from .._arrays import Array, namespace
 from ..stack import Solution, Stack
 
 
@@ -10,6 +11,25 @@ def cells(stack: Stack, alphas: Array, similarities: Array | None) -> list[Stack
     """Return the stack at every alpha, and similarity if given, of (A, B, K) arrays."""
     similarities = [None] * alphas.shape[0] if similarities is None else similarities
     return [stack.with_alpha(alphas[j, ...], similarities[j]) for j in range(alphas.shape[0])]
+
+
+def side_by_side(stacks: list[Stack]) -> Stack:
+    """Return one stack with the columns of several that differ in alpha, similarity and group weights alone."""
+    first, xp = stacks[0], namespace(stacks[0].X)
+    if len(stacks) == 1:
+        return first
+
+    def repeated(array):
+        return xp.concat([array] * len(stacks), axis=-1)
+
+    return replace(
+        first,
+        sample_weight=repeated(first.sample_weight),
+        group_weights=xp.concat([stack.group_weights for stack in stacks], axis=-1),
+        center=None if first.center is None else repeated(first.center),
+        alpha=xp.concat([stack.alpha for stack in stacks], axis=-1),
+        similarity=xp.concat([stack.similarity for stack in stacks], axis=-1),
+    )
 
 
 def solve_in_sequence(solve: Callable, stacks: list[Stack], tol: float, max_iter: int) -> list[Solution]:

@@ -14,18 +14,24 @@ its dual ball enters by a proximal step. The next alpha of a path starts from th
 step is the predictor along the path.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._arrays import to_numpy
 from ..certificate import Certificate, certify
 from ..stack import Solution, Stack
 from ._newton_problem import Problem
 from ._newton_state import Point
-from ._sequence import cells
+from ._sequence import cells, side_by_side
 
 #: How often a problem is taken up again whose certificate is still open.
-_MAX_ATTEMPTS = 4
+_MAX_ATTEMPTS = 3
+#: Numbers in one array of a certificate, when cells of a path are certified together.
+_CERTIFIED_AT_ONCE = 2_000_000
+
+Points = dict[tuple[int, int], Point]
 
 
 @dataclass(frozen=True)
@@ -48,40 +54,64 @@ class Newton:
         steps = [replace(stack, alpha=alpha, group_weights=beta) for alpha, beta in zip(alphas, group_weights)]
         return self._sequence(stack, steps, tol, max_iter)
 
-    def _sequence(self, stack: Stack, steps: list[Stack], tol: float, max_iter: int) -> list[Solution]:
+    def _sequence(self, stack: Stack, stacks: list[Stack], tol: float, max_iter: int) -> list[Solution]:
         B, _, _, _, K = stack.shape
         problems = {(i, k): Problem(stack, i, k) for i in range(B) for k in range(K)}
         points = {key: Point.zero(*problem.Z.shape) for key, problem in problems.items()}
-        solutions = []
-        for step in steps:
-            if step.group_weights is not stack.group_weights:
-                for i, k in problems:
-                    points[i, k] = problems[i, k].weigh(step.group_weights[i, :, k], points[i, k])
-            solutions.append(self._solve_at(step, problems, points, tol, max_iter))
-        return solutions
+        reached = []
+        for cell in stacks:
+            points, n_iter = self._descend(cell, problems, points, tol, max_iter)
+            reached.append((points, n_iter))
+        certificates = self._certify(stacks, [points for points, _ in reached])
+        return [
+            self._finish(cell, problems, *start, found, (tol, max_iter))
+            for cell, start, found in zip(stacks, reached, certificates)
+        ]
 
-    def _solve_at(self, stack: Stack, problems: dict, points: dict, tol: float, max_iter: int) -> Solution:
-        """Solve all problems from the points given, which are moved to the solutions, and certify them together."""
-        n_iter = np.zeros(stack.alpha.shape, dtype=np.int64)
-        todo = problems.keys()
+    def _descend(self, cell: Stack, problems: dict, points: Points, tol: float, max_iter: int):
+        """Solve all problems of a cell from the points given; return the points reached and the steps, (B, K)."""
+        reached, n_iter = {}, np.zeros(cell.alpha.shape, dtype=np.int64)
         for key, problem in problems.items():
-            problem.similarity = float(stack.similarity[key]) if stack.has_similarity else 0.0
-            points[key], n_iter[key] = problem.approach(float(stack.alpha[key]), points[key], max_iter)
-        for goal in tol * 0.1 ** np.arange(_MAX_ATTEMPTS):
-            for i, k in todo:
-                budget = max_iter - int(n_iter[i, k])
-                points[i, k], steps = problems[i, k].solve(float(stack.alpha[i, k]), points[i, k], goal, budget)
-                n_iter[i, k] += steps
-            found = self._certify(stack, points)
-            # The solver's own estimate of the gap is not the certificate: where that is still open, aim lower.
-            todo = [key for key in todo if found.gap[key] > tol and n_iter[key] < max_iter]
+            alpha, point = _enter_cell(problem, cell, key, points[key])
+            point, far = problem.approach(alpha, point, max_iter)
+            reached[key], near = problem.solve(alpha, point, tol, max_iter - far)
+            n_iter[key] = far + near
+        return reached, n_iter
+
+    def _finish(self, cell: Stack, problems: dict, points: Points, n_iter, found: Certificate, limits) -> Solution:
+        """Take up again what the certificate leaves open: the solver's own estimate of the gap is not its word."""
+        tol, max_iter = limits
+        for goal in tol * 0.1 ** np.arange(1, _MAX_ATTEMPTS + 1):
+            todo = [key for key in problems if found.gap[key] > tol and n_iter[key] < max_iter]
             if not todo:
                 break
+            for key in todo:
+                alpha, point = _enter_cell(problems[key], cell, key, points[key])
+                budget = max_iter - int(n_iter[key])
+                points[key], steps = problems[key].solve(alpha, point, goal, budget)
+                n_iter[key] += steps
+            (found,) = self._certify([cell], [points])
         return Solution(found.W, found.b, found.primal, found.gap, n_iter)
 
     @staticmethod
-    def _certify(stack: Stack, points: dict) -> Certificate:
-        W, b = stack.start()
-        for (i, k), point in points.items():
-            W[i, :, :, k], b[i, :, k] = point.W, point.b
-        return certify(stack, W, b)
+    def _certify(stacks: list[Stack], reached: list[Points]) -> Iterator[Certificate]:
+        """Certify the points of every cell, as many cells at a time as fit: one product serves them all."""
+        B, T, n, d, K = stacks[0].shape
+        at_once = max(1, _CERTIFIED_AT_ONCE // (B * T * max(n, d) * K))
+        for first in range(0, len(stacks), at_once):
+            some = slice(first, first + at_once)
+            joint = side_by_side(stacks[some])
+            W, b = joint.start()
+            for place, points in enumerate(reached[some]):
+                for (i, k), point in points.items():
+                    W[i, :, :, place * K + k], b[i, :, place * K + k] = point.W, point.b
+            found = certify(joint, W, b)
+            for place in range(len(stacks[some])):
+                yield found.columns(slice(place * K, (place + 1) * K))
+
+
+def _enter_cell(problem: Problem, cell: Stack, key: tuple[int, int], point: Point) -> tuple[float, Point]:
+    """Set the similarity and the group weights of a cell; return its alpha, and the point within them."""
+    i, k = key
+    problem.similarity = float(cell.similarity[key]) if cell.has_similarity else 0.0
+    return float(cell.alpha[key]), problem.weigh(to_numpy(cell.group_weights)[i, :, k], point)

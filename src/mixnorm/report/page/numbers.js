@@ -1,0 +1,51 @@
+// Numbers as a reader wants them. An AUC is a fraction with three digits and no leading zero: .903
+
+const DASH = "–";
+
+function aucText(value, digits = 3) {
+  return value === null || value === undefined ? DASH : value.toFixed(digits).replace(/^0(?=\.)/, "");
+}
+
+/** [.88, .92]; three digits where intervals are so narrow that two would hide them. */
+function makeIntervalText(montages) {
+  const digits = montages.some(({ low, high }) => low !== null && high !== null && high - low < 0.02) ? 3 : 2;
+  return ({ low, high }) =>
+    low === null || high === null ? "" : `[${aucText(low, digits)}, ${aucText(high, digits)}]`;
+}
+
+/** +.004, −.012, ±.000 */
+function changeText(change) {
+  const sign = Math.abs(change) < 0.0005 ? "±" : change < 0 ? "−" : "+";
+  return sign + aucText(Math.abs(change));
+}
+
+const percent = (share) => `${Math.round(100 * share)} %`;
+
+const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+
+/** "a, b, c and 5 more" */
+function firstFew(names) {
+  return names.length > 4 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", ");
+}
+
+const norm = (trace) => Math.hypot(...trace);
+
+/** Three significant digits, no exponent where it can be helped. */
+function plain(value) {
+  const usual = value === 0 || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e4);
+  return (usual ? String(Number(value.toPrecision(3))) : value.toExponential(1)).replace("-", "−");
+}
+
+/** A step of 1, 2 or 5 times a power of ten that cuts `span` into about `pieces` parts. */
+function niceStep(span, pieces) {
+  const raw = span / pieces;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  return power * [1, 2, 5, 10].find((factor) => factor * power >= raw * 0.999);
+}
+
+/** The multiples of `step` in [low, high], free of rounding dust. */
+function multiples(low, high, step) {
+  const first = Math.ceil(low / step - 1e-9);
+  const last = Math.floor(high / step + 1e-9);
+  return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+}

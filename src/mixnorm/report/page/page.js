@@ -1,0 +1,177 @@
+// The page: one montage is shown at a time, and one electrode is looked at.
+
+const selection = JSON.parse(byId("selection").textContent);
+const { source, sensors, montages, recommended } = selection;
+const sensorNamed = new Map(sensors.map((sensor) => [sensor.name, sensor]));
+const intervalText = makeIntervalText(montages);
+const best = nearest(recommended.n_sensors);
+const state = { montage: best, weights: new Map(), sensor: best.sensors[0] };
+const timers = {};
+
+writeAnswer();
+writeSure();
+fillSubjects(selection.by_subject);
+const markRow = makeMontageTable(selection, intervalText);
+const markPath = makePath(selection.path);
+const head = makeHead(sensors, look);
+const curve = makeCurve(selection, choose);
+const traces = makeTraces(selection);
+makeSlider();
+makeCopyButton(byId("copy-recommended"), byId("recommended-names"));
+makeCopyButton(byId("copy"), byId("names"));
+makeTheme();
+makePrint();
+// from the event: by now the address may have been written over by the montage before
+addEventListener("hashchange", (event) => show(fromHash(new URL(event.newURL).hash)));
+show(fromHash(location.hash));
+look(state.montage.sensors[0]);
+
+function nearest(n) {
+  const far = (montage) => Math.abs(montage.n_sensors - n);
+  return montages.reduce((found, montage) => (far(montage) < far(found) ? montage : found));
+}
+
+/** Show the montage whose number of electrodes is nearest to `n`. */
+function choose(n) {
+  show(nearest(n));
+}
+
+function fromHash(hash) {
+  const asked = /^#k=(\d+)$/.exec(hash);
+  return asked ? nearest(Number(asked[1])) : best;
+}
+
+function show(montage) {
+  state.montage = montage;
+  state.weights = new Map(montage.sensors.map((name) => [name, norm(montage.weights[name])]));
+  writeFigures(montage);
+  head.show(state.weights, describe);
+  byId("looking").textContent = describe(state.sensor);
+  curve.show(montage);
+  traces.show(montage);
+  markRow(montage);
+  markPath(montage);
+  later("live", () => (byId("live").textContent = spoken(montage)));
+  later("hash", () => history.replaceState(null, "", `#k=${montage.n_sensors}`));
+}
+
+function writeFigures(montage) {
+  const { n_sensors: n, drop } = montage;
+  const slider = byId("k");
+  slider.value = n;
+  set(slider, { "aria-valuetext": `${count(n, "electrode")}, AUC ${aucText(montage.auc)}` });
+  byId("n-sensors").textContent = n;
+  byId("auc").textContent = aucText(montage.auc);
+  byId("interval").textContent = intervalText(montage);
+  byId("drop-sensor").textContent = drop ? drop.sensor : DASH;
+  byId("drop-change").textContent = drop ? `AUC ${changeText(drop.auc_change)}` : "nothing left to drop";
+  byId("names").textContent = montage.sensors.join(", ");
+  // not `disabled`, which would take the focus away from a reader who has just pressed it
+  set(byId("fewer"), { "aria-disabled": String(montage === montages[0]) });
+  set(byId("more"), { "aria-disabled": String(montage === montages.at(-1)) });
+  set(byId("return"), { "aria-pressed": String(montage === best) });
+}
+
+function look(name) {
+  state.sensor = name;
+  head.look(name);
+  traces.look(name);
+  byId("looking").textContent = describe(name);
+}
+
+/** "Pz: number 1 of 8, 23 % of the weight, stability 98 %" */
+function describe(name) {
+  const { keep, forbid, stability } = sensorNamed.get(name);
+  const rank = [...state.weights.keys()].indexOf(name) + 1;
+  const total = [...state.weights.values()].reduce((a, b) => a + b, 0) || 1;
+  const parts = rank ? [`number ${rank} of ${state.weights.size}`] : ["left out"];
+  if (rank) parts.push(`${percent(state.weights.get(name) / total)} of the weight`);
+  if (keep) parts.push("always kept");
+  if (forbid) parts.push("not allowed");
+  if (stability !== null) parts.push(`stability ${percent(stability)}`);
+  return `${name}: ${parts.join(", ")}`;
+}
+
+/** ".903 [.88, .92]", or the score alone where there is no interval. */
+function scoreWithInterval(montage) {
+  return `${aucText(montage.auc)} ${intervalText(montage)}`.trim();
+}
+
+function spoken(montage) {
+  const score = `${count(montage.n_sensors, "electrode")}: AUC ${scoreWithInterval(montage)}.`;
+  return montage.drop ? `${score} Next to drop: ${dropText(montage.drop)}.` : score;
+}
+
+/** Once things have settled: a slider on its way should neither chatter nor fill the history. */
+function later(name, action) {
+  clearTimeout(timers[name]);
+  timers[name] = setTimeout(action, 250);
+}
+
+function writeAnswer() {
+  const whole = montages.at(-1);
+  const all = whole.n_sensors === sensors.length ? "the whole cap" : `all ${whole.n_sensors} allowed`;
+  const rest = whole === best ? "" : `; ${all} ${aucText(whole.auc)}`;
+  byId("recordings").textContent = `Which electrodes do I need? ${firstFew(source.recordings)}`;
+  byId("answer").replaceChildren(
+    make("strong", {}, `${best.n_sensors} of ${sensors.length} electrodes`),
+    `: AUC ${scoreWithInterval(best)}${rest}`,
+  );
+  byId("reason").textContent = recommended.reason;
+  byId("recommended-names").textContent = best.sensors.join(", ");
+  byId("n-all").textContent = `of ${sensors.length}`;
+  byId("optimistic").hidden = !source.optimistic;
+  byId("optimistic").textContent = source.optimistic ?? "";
+}
+
+function writeSure() {
+  const { stability } = selection;
+  const { folds } = source;
+  byId("stability").textContent = stability
+    ? `${stability.statement} Stable: ${stability.selected.join(", ") || "none"}.`
+    : "Stability was not computed for this selection.";
+  byId("scoring").textContent =
+    `AUC by nested cross-validation, ${folds.count} folds by ${folds.by}: nothing about a test fold was used in ` +
+    "choosing. Intervals are at 95 %, corrected for overlapping training sets (Nadeau and Bengio)." +
+    (best.high - best.low > 0.5 ? ` With ${folds.count} folds they say next to nothing.` : "");
+  byId("source").textContent =
+    `${source.recordings.join(", ")}; ${count(source.subjects.length, "subject")}; ${source.n_trials} trials, ` +
+    `${source.n_targets} of them ${source.classes[1]}; ${source.preparation}. Made by mixnorm.`;
+}
+
+function makeSlider() {
+  const slider = byId("k");
+  const [fewest, most] = [montages[0].n_sensors, montages.at(-1).n_sensors];
+  const step = (by) => show(montages[montages.indexOf(state.montage) + by] ?? state.montage);
+  set(slider, { min: fewest, max: most });
+  slider.addEventListener("input", () => choose(Number(slider.value)));
+  byId("fewer").addEventListener("click", () => step(-1));
+  byId("more").addEventListener("click", () => step(1));
+  byId("return").textContent = `Recommended: ${best.n_sensors}`;
+  byId("return").addEventListener("click", () => show(best));
+  byId("mark").style.setProperty("--at", (best.n_sensors - fewest) / (most - fewest || 1));
+}
+
+function makeTheme() {
+  const button = byId("theme");
+  const root = document.documentElement;
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
+  const rename = () => (button.textContent = isDark() ? "Light" : "Dark");
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    rename();
+  });
+  dark.addEventListener("change", rename);
+  rename();
+}
+
+/** On paper: the recommended montage, whatever is on the screen. */
+function makePrint() {
+  let before = best;
+  addEventListener("beforeprint", () => {
+    before = state.montage;
+    show(best);
+  });
+  addEventListener("afterprint", () => show(before));
+}

@@ -1,0 +1,50 @@
+// The same as text: every montage, every subject.
+
+function fillTable(table, caption, heads, rows) {
+  const body = rows.map(([first, ...cells]) =>
+    make("tr", {}, make("th", { scope: "row" }, first), ...cells.map((cell) => make("td", {}, cell))),
+  );
+  table.replaceChildren(
+    make("caption", { class: "unseen" }, caption),
+    make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col" }, head)))),
+    make("tbody", {}, ...body),
+  );
+}
+
+const dropText = (drop) => (drop ? `${drop.sensor}: ${changeText(drop.auc_change)}` : DASH);
+
+/** Returns a function that marks the row of the montage shown. */
+function makeMontageTable({ montages, recommended, sensors }, intervalText) {
+  const priced = sensors.some((sensor) => sensor.cost !== 1);
+  const number = (n) =>
+    n === recommended.n_sensors ? make("span", {}, `${n} `, make("small", {}, "recommended")) : String(n);
+  const price = (text) => (priced ? [text] : []);
+  const rows = montages.map((m) => [
+    ...[number(m.n_sensors), aucText(m.auc), intervalText(m), dropText(m.drop)],
+    ...[...price(plain(m.cost)), m.sensors.join(", ")],
+  ]);
+  const names = "Names, in order of importance";
+  const heads = ["Electrodes", "AUC", "95 % interval", "Next to drop", ...price("Price"), names];
+  const table = byId("montage-table");
+  fillTable(table, "Montages by number of electrodes", heads, rows);
+  const rowOf = new Map(montages.map((m, i) => [m.n_sensors, table.tBodies[0].rows[i]]));
+  rowOf.get(recommended.n_sensors).classList.add("recommended");
+  return ({ n_sensors }) => {
+    for (const [n, row] of rowOf) set(row, { "aria-current": n === n_sensors ? "true" : null });
+  };
+}
+
+function fillSubjects(rows) {
+  byId("subjects").hidden = !rows?.length;
+  if (!rows?.length) return;
+  const gain = (row) => (row.auc === null || row.common_auc === null ? DASH : changeText(row.auc - row.common_auc));
+  fillTable(
+    byId("subject-table"),
+    "Montages by subject",
+    ["Subject", "AUC, common montage", "AUC, own montage", "Own against common", "Own electrodes", "Names"],
+    rows.map((row) => [
+      ...[row.subject, aucText(row.common_auc), aucText(row.auc), gain(row)],
+      ...[String(row.n_sensors), row.sensors.join(", ")],
+    ]),
+  );
+}

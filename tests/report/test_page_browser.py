@@ -1,0 +1,239 @@
+"""What the page of a selection does: in step with its JSON, by keyboard, without network."""
+
+import pytest
+
+from browsing import EVERY_MONTAGE, auc, by_id, hide, text, wait_until
+from selections import selection
+
+
+@pytest.mark.parametrize("n_sensors", [8, 10, 56, 64])
+def test_slider_changes_everything_consistently_with_the_selection(driver, show, n_sensors):
+    wanted = hide(selection(n_sensors, stability=n_sensors != 10), 2)
+    show(wanted)
+    found = driver.execute_script(EVERY_MONTAGE)
+    assert len(found) == n_sensors
+    for montage, seen in zip(wanted["montages"], found):
+        names, n = montage["sensors"], montage["n_sensors"]
+        assert seen["n"] == str(n)
+        assert seen["auc"] == auc(montage["auc"])
+        assert seen["interval"] == f"[{auc(montage['low'], 2)}, {auc(montage['high'], 2)}]"
+        assert seen["names"] == ", ".join(names)
+        assert sorted(seen["lit"]) == sorted(names)
+        assert seen["cards"] == names[:12]
+        cap = f"{auc(0.861)} with 8" if n != 8 else auc(0.861)
+        assert seen["key"] == [*(auc(curve["auc"][n - 1]) for curve in wanted["curves"][:4]), cap]
+        assert seen["row"].split() == [str(n), *(["recommended"] if n == wanted["recommended"]["n_sensors"] else [])]
+        assert seen["spoken"] == f"{n} electrode{'s' if n > 1 else ''}, AUC {auc(montage['auc'])}"
+        if n == 1:
+            assert seen["drop"] == ["–", "nothing left to drop"]
+        else:
+            change = montage["drop"]["auc_change"]
+            sign = "±" if abs(change) < 0.0005 else "−" if change < 0 else "+"
+            assert seen["drop"] == [montage["drop"]["sensor"], f"AUC {sign}{auc(abs(change))}"]
+
+
+def test_a_method_that_was_not_tried_with_as_many_says_with_how_many(driver, show):
+    wanted = selection(10)
+    peer = wanted["curves"][1]
+    peer |= {"n_sensors": [2, 4, 9], "auc": [0.7, None, 0.8]}
+    show(wanted)
+    found = [seen["key"][1] for seen in driver.execute_script(EVERY_MONTAGE)]
+    assert found == [".700 with 2", ".700", *[".700 with 2"] * 3, *[".800 with 9"] * 3, ".800", ".800 with 9"]
+
+
+def test_the_address_typed_last_wins(driver, show):
+    """Also when the page is about to write its own into the address."""
+    show(selection(10))
+    driver.execute_script("location.hash = '#k=2'; history.replaceState(null, '', '#k=5')")
+    wait_until(lambda: text(driver, "n-sensors") == "2")
+    wait_until(lambda: driver.current_url.endswith("#k=2"))
+
+
+def test_the_answer_comes_first(driver, show):
+    wanted = selection(64)
+    wanted["source"]["optimistic"] = "Only one session: this may be optimistic."
+    show(wanted)
+    n = wanted["recommended"]["n_sensors"]
+    best, whole = wanted["montages"][n - 1], wanted["montages"][-1]
+    interval = f"[{auc(best['low'], 2)}, {auc(best['high'], 2)}]"
+    assert (
+        by_id(driver, "answer").text
+        == f"{n} of 64 electrodes: AUC {auc(best['auc'])} {interval}; the whole cap {auc(whole['auc'])}"
+    )
+    assert by_id(driver, "reason").text == wanted["recommended"]["reason"]
+    assert by_id(driver, "recommended-names").text == ", ".join(best["sensors"])
+    assert by_id(driver, "optimistic").text == "Only one session: this may be optimistic."
+    assert text(driver, "n-sensors") == str(n)
+    assert wanted["stability"]["statement"] in text(driver, "stability")
+
+
+def test_of_many_recordings_the_first_are_named_and_all_are_listed_below(driver, show):
+    names = [f"R{i:02}.dat" for i in range(12)]
+    wanted = selection(8)
+    wanted["source"]["recordings"] = names
+    show(wanted)
+    assert by_id(driver, "recordings").text.endswith("? R00.dat, R01.dat, R02.dat and 9 more")
+    assert text(driver, "source").startswith(", ".join(names))
+
+
+def test_table_holds_every_montage_and_every_subject(driver, show):
+    wanted = selection(10, subjects=("S1", "S2"))
+    show(wanted)
+    rows = driver.execute_script(
+        "return [...document.querySelectorAll('#montage-table tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))"
+    )
+    assert [row[0].split()[0] for row in rows] == [str(n) for n in range(1, 11)]
+    assert [row[1] for row in rows] == [auc(montage["auc"]) for montage in wanted["montages"]]
+    assert [row[-1] for row in rows] == [", ".join(montage["sensors"]) for montage in wanted["montages"]]
+    subjects = driver.execute_script(
+        "return [...document.querySelectorAll('#subject-table tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))"
+    )
+    assert [row[:3] for row in subjects] == [
+        [row["subject"], auc(row["common_auc"]), auc(row["auc"])] for row in wanted["by_subject"]
+    ]
+
+
+def test_keyboard_alone(driver, show):
+    Keys = pytest.importorskip("selenium.webdriver").Keys
+    wanted = selection(64)
+    show(wanted)
+    best = wanted["recommended"]["n_sensors"]
+    body = driver.switch_to.active_element
+    seen = {}
+    while True:
+        body.send_keys(Keys.TAB)
+        body = driver.switch_to.active_element
+        if body.tag_name == "body" or len(seen) > 30:
+            break
+        name = (
+            body.get_attribute("id")
+            or body.get_attribute("data-name")
+            or body.get_attribute("aria-labelledby")
+            or body.text
+        )
+        outline, halo = driver.execute_script(
+            "const e = document.activeElement, h = e.querySelector('.halo'); "
+            "return [getComputedStyle(e).outlineStyle, h ? getComputedStyle(h).strokeWidth : null]"
+        )
+        seen[name] = outline != "none" or halo == "4px"
+        if name == "k":
+            steps = [(Keys.ARROW_RIGHT, best + 1), (Keys.ARROW_LEFT, best), (Keys.HOME, 1), (Keys.END, 64)]
+            for key, n in steps:
+                body.send_keys(key)
+                assert text(driver, "n-sensors") == str(n)
+        if name == "curve":
+            for key, n in [
+                (Keys.HOME, 1),
+                (Keys.ARROW_RIGHT, 2),
+                (Keys.ARROW_UP, 3),
+                (Keys.ARROW_LEFT, 2),
+                (Keys.END, 64),
+            ]:
+                body.send_keys(key)
+                assert text(driver, "n-sensors") == body.get_attribute("aria-valuenow") == str(n)
+        if name == wanted["montages"][0]["sensors"][0]:
+            body.send_keys(Keys.ARROW_UP)
+            above = driver.switch_to.active_element.get_attribute("data-name")
+            assert above != name
+            assert text(driver, "looking").startswith(f"{above}: ")
+            assert by_id(driver, "detail").text.startswith(above)
+            driver.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
+            assert driver.switch_to.active_element.get_attribute("data-name") == name
+            body = driver.switch_to.active_element
+    assert all(seen.values()), [name for name, visible in seen.items() if not visible]
+    assert {"copy-recommended", "theme", "k", "fewer", "return", "curve", "copy", "all-cards", "table-title"} <= set(
+        seen
+    )
+
+
+def test_buttons_click_and_hash(driver, show):
+    wanted = selection(10)
+    show(wanted, hash_="#k=3")
+    assert text(driver, "n-sensors") == "3"
+    by_id(driver, "more").click()
+    by_id(driver, "more").click()
+    by_id(driver, "fewer").click()
+    assert text(driver, "n-sensors") == "4"
+    wait_until(lambda: driver.current_url.endswith("#k=4"))
+    wait_until(lambda: text(driver, "live").startswith(f"4 electrodes: AUC {auc(wanted['montages'][3]['auc'])}"))
+    by_id(driver, "return").click()
+    assert text(driver, "n-sensors") == str(wanted["recommended"]["n_sensors"])
+    driver.execute_script("location.hash = '#k=2'")
+    wait_until(lambda: text(driver, "n-sensors") == "2")
+    driver.execute_script(
+        "const b = document.querySelector('#curve svg').getBoundingClientRect(); "
+        "document.getElementById('curve').dispatchEvent(new PointerEvent('pointerdown', {clientX: b.right - 20, clientY: b.top + 50}))"
+    )
+    assert text(driver, "n-sensors") == "10"
+
+
+@pytest.mark.parametrize(("refused", "n"), [(False, 3), (True, 4)])
+def test_names_are_copied_also_where_the_browser_refuses_its_clipboard(driver, show, refused, n):
+    wanted = selection(8)
+    show(wanted, hash_=f"#k={n}")
+    if refused:
+        driver.execute_script("navigator.clipboard.writeText = () => Promise.reject(new Error('refused'))")
+    driver.execute_script("document.body.append(document.createElement('textarea'))")
+    by_id(driver, "copy").click()
+    wait_until(lambda: text(driver, "copy") == "Copied")
+    area = driver.find_element("tag name", "textarea")
+    area.click()
+    area.send_keys("\ue009v")  # Ctrl+V
+    assert area.get_property("value").strip() == ", ".join(wanted["montages"][n - 1]["sensors"])
+
+
+def test_a_name_that_looks_like_html_is_shown_as_text(driver, show):
+    hostile = "<img src=x onerror=window.hit=1>"
+    wanted = selection(names=("Cz", "Pz", hostile, "</script>"))
+    wanted["source"]["recordings"] = [hostile]
+    wanted["source"]["optimistic"] = wanted["recommended"]["reason"] = hostile
+    show(wanted, hash_="#k=4")
+    assert driver.execute_script("return [window.hit ?? null, document.images.length]") == [None, 0]
+    assert hostile in by_id(driver, "names").text
+    assert by_id(driver, "reason").text == hostile
+
+
+def without_intervals(found):
+    """As where a single fold leaves nothing to compute them from."""
+    for entry in (*found["montages"], *found["curves"]):
+        entry["low"] = entry["high"] = None
+    return found
+
+
+def unknown(found):
+    return hide(found, len(found["sensors"]))
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        selection(8, stability=False, path=None, evoked=None),
+        selection(1),
+        unknown(selection(8)),
+        without_intervals(selection(8)),
+        {
+            **selection(8),
+            "montages": selection(8)["montages"][2:5],
+            "recommended": {"n_sensors": 4, "reason": "Two are kept."},
+        },
+    ],
+    ids=["nothing optional", "one sensor", "no position known", "no interval", "from three to five"],
+)
+def test_less_than_usual_is_shown_without_complaint(driver, show, wanted):
+    show(wanted)
+    found = driver.execute_script(EVERY_MONTAGE)
+    assert [seen["names"] for seen in found] == [", ".join(montage["sensors"]) for montage in wanted["montages"]]
+    assert [sorted(seen["lit"]) for seen in found] == [sorted(montage["sensors"]) for montage in wanted["montages"]]
+
+
+def test_an_answer_without_interval(driver, show):
+    wanted = without_intervals(selection(8))
+    show(wanted)
+    best = wanted["montages"][wanted["recommended"]["n_sensors"] - 1]
+    assert f"AUC {auc(best['auc'])}; the whole cap" in by_id(driver, "answer").text
+
+
+def test_a_complaint_would_be_heard(driver, show):
+    show(selection(8))
+    driver.execute_script("setTimeout(() => { throw new Error('heard'); })")
+    wait_until(lambda: any("heard" in entry["message"] for entry in driver.get_log("browser")))

@@ -1,0 +1,145 @@
+"""Selections as ``mixnorm select`` writes them, with made-up but lifelike numbers."""
+
+import numpy as np
+
+from mixnorm.eeg import electrode_positions
+from mixnorm.eeg.simulate import ELECTRODES
+from mixnorm.report.heads import places
+
+CAP_8 = ("Fz", "Cz", "Pz", "Oz", "P3", "P4", "PO7", "PO8")
+TIMES = np.arange(24) / 30
+
+
+def selection(n_sensors=8, *, names=None, seed=0, subjects=("S1",), stability=True, **changes):
+    """A selection with one montage per number of sensors; ``changes`` replace what is at the top."""
+    names = list(names or ELECTRODES[:n_sensors])
+    rng = np.random.default_rng(seed)
+    order = list(rng.permutation(names[: len(names) // 2])) + list(rng.permutation(names[len(names) // 2 :]))
+    order = [str(name) for name in order]
+    auc = 0.91 - 0.17 * np.exp(-np.arange(len(names)) / 3) + 0.001 * rng.standard_normal(len(names))
+    frequency = {name: float(np.clip(1.1 - rank / 12, 0, 1)) for rank, name in enumerate(order)} if stability else {}
+    waves = {name: _wave(rank, rng) for rank, name in enumerate(order)}
+    best = int(np.argmax(auc >= auc.max() - 0.012)) + 1
+    found = {
+        "format": "mixnorm-selection",
+        "version": 1,
+        "source": _source(subjects),
+        "sensors": _sensors(names, frequency),
+        "montages": [_montage(order[:n], auc, waves, rng) for n in range(1, len(names) + 1)],
+        "recommended": {
+            "n_sensors": best,
+            "reason": f"The smallest montage within one standard error (0.012) of the best ({auc.max():.3f} "
+            f"with {int(np.argmax(auc)) + 1} sensors).",
+        },
+        "curves": _curves(auc, rng),
+        "stability": _stability(frequency) if stability else None,
+        "path": _path(len(names), auc),
+        "times": TIMES.tolist(),
+        "evoked": {
+            "nontarget": {name: (0.15 * rng.standard_normal(len(TIMES))).tolist() for name in names},
+            "target": {name: (3 * waves[name] + 0.2 * rng.standard_normal(len(TIMES))).tolist() for name in names},
+        },
+        "by_subject": _by_subject(subjects, order, rng) if len(subjects) > 1 else None,
+    }
+    return {**found, **changes}
+
+
+def _source(subjects):
+    return {
+        "recordings": [f"{name}.mat" for name in subjects],
+        "subjects": list(subjects),
+        "n_trials": 1200,
+        "n_targets": 150,
+        "classes": ["nontarget", "target"],
+        "preparation": "0.5–10 Hz, 0–800 ms, 24 samples",
+        "unit": "µV",
+        "folds": {"by": "session", "count": 5},
+        "optimistic": None,
+    }
+
+
+def _sensors(names, frequency):
+    known = electrode_positions(names)
+    spots = places(list(known))
+    plain = {"keep": False, "forbid": False, "cost": 1.0}
+    return [
+        {
+            "name": name,
+            "x": float(x) if np.isfinite(place).all() else None,
+            "y": float(y) if np.isfinite(place).all() else None,
+            **plain,
+            "stability": frequency.get(name),
+        }
+        for name, place, (x, y) in zip(names, known, spots)
+    ]
+
+
+def _montage(chosen, auc, waves, rng):
+    n = len(chosen)
+    size = 1 / np.arange(1, n + 1) ** 0.5
+    return {
+        "n_sensors": n,
+        "sensors": list(chosen),
+        "auc": float(auc[n - 1]),
+        "low": float(auc[n - 1] - 0.025),
+        "high": float(auc[n - 1] + 0.02),
+        "cost": float(n),
+        "drop": {"sensor": chosen[-1], "auc_change": float(auc[n - 2] - auc[n - 1])} if n > 1 else None,
+        "weights": {s: (a * (waves[s] + 0.2 * rng.standard_normal(24))).tolist() for s, a in zip(chosen, size)},
+        "patterns": {s: (2 * waves[s] + 0.05 * rng.standard_normal(24)).tolist() for s in chosen},
+    }
+
+
+def _wave(rank, rng):
+    late = 0.3 + 0.1 * rng.random()
+    bump = np.exp(-(((TIMES - late) / 0.09) ** 2)) - 0.5 * np.exp(-(((TIMES - 0.19) / 0.04) ** 2))
+    return bump * np.exp(-rank / 12)
+
+
+def _curves(auc, rng):
+    counts = list(range(1, len(auc) + 1))
+    behind = {"SNR ranking": 0.12, "backward elimination": 0.02, "Riemannian selection (pyRiemann)": 0.05}
+    ours = {"method": "mixnorm", "n_sensors": counts, "auc": auc.tolist()}
+    ours |= {"low": (auc - 0.025).tolist(), "high": (auc + 0.02).tolist()}
+    peers = [
+        {
+            "method": method,
+            "n_sensors": counts,
+            "auc": (auc - gap * np.linspace(1, 0, len(auc)) + 0.004 * rng.standard_normal(len(auc))).tolist(),
+            "low": None,
+            "high": None,
+        }
+        for method, gap in behind.items()
+    ]
+    cap = {"method": "standard 8-channel cap", "n_sensors": [min(8, len(auc))], "auc": [0.861]}
+    return [ours, *peers, {**cap, "low": None, "high": None}]
+
+
+def _stability(frequency):
+    return {
+        "n_resamplings": 50,
+        "threshold": 0.75,
+        "error_bound": 1.0,
+        "selected": [name for name, share in frequency.items() if share >= 0.75],
+        "statement": "At most 1.0 falsely chosen sensors are expected (Shah and Samworth).",
+    }
+
+
+def _path(n_sensors, auc):
+    alphas = np.geomspace(0.5, 5e-4, 20)
+    selected = np.round(np.linspace(0, 1, 20) ** 1.5 * n_sensors).astype(int)
+    scores = [float(auc[n - 1]) if n else 0.5 for n in selected]
+    return {"alphas": alphas.tolist(), "n_selected": selected.tolist(), "auc": scores}
+
+
+def _by_subject(subjects, order, rng):
+    return [
+        {
+            "subject": subject,
+            "n_sensors": n,
+            "sensors": [str(name) for name in rng.permutation(order)[:n]],
+            "auc": float(0.85 + 0.1 * rng.random()),
+            "common_auc": float(0.84 + 0.1 * rng.random()),
+        }
+        for subject, n in zip(subjects, rng.integers(3, 8, len(subjects)).tolist())
+    ]

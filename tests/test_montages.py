@@ -1,5 +1,7 @@
 """Nested montages: elimination on held-out trials, refits, honest scores and their intervals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import t as student
@@ -7,6 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from mixnorm import GroupSVC
 from mixnorm._folds import Fold
+from mixnorm._inputs import Trials
 from mixnorm.eeg import InOrder, simulated_p300
 from mixnorm.elimination import HeldOut, Wishes, components, eliminate, precision, separation
 from mixnorm.montages import (
@@ -18,6 +21,8 @@ from mixnorm.montages import (
     refit,
     score_montages,
 )
+from mixnorm.path import Method
+from mixnorm.solvers import Newton
 
 
 def in_blocks(n, k):
@@ -259,3 +264,23 @@ def test_folds_of_one_class_cannot_be_scored(small):
     X, signs = small
     with pytest.raises(ValueError, match="No fold has trials of both classes"):
         nested(X, signs, np.where(signs > 0, 0, 1))
+
+
+@pytest.mark.parametrize("penalty", ["l2", "group"])
+def test_subsets_of_sensors_one_after_another_are_those_solved_alone(small, penalty):
+    X, signs = small
+    method = Method(penalty, 2.0, None, None, True, 1e-9, 1000, "newton")
+    trials = Trials(X.reshape(120, -1), None, (5, 3), X.dtype)
+    stack = method.stack(trials, signs, np.ones((120, 1)))
+    beta = np.ones((4, 1, 5, 1))
+    beta[0, 0, [0, 2], 0] = np.inf
+    beta[1, 0, 3, 0] = np.inf
+    beta[2, 0, [1, 4], 0] = np.inf  # the first two to leave are in again
+    alphas = np.array([0.05, 0.2, 0.02, 0.1]).reshape(4, 1, 1)
+    found = Newton().subsets(stack, alphas, beta, 1e-9, 1000)
+    for alpha, weights, solution in zip(alphas, beta, found):
+        (alone,) = method.solve(replace(stack, group_weights=weights), alpha[None])
+        np.testing.assert_allclose(solution.objective, alone.objective, rtol=1e-8)
+        np.testing.assert_allclose(solution.W, alone.W, atol=1e-4)
+        assert solution.gap.max() <= 1e-9
+        assert not solution.W.reshape(5, 3)[np.isinf(weights[0, :, 0])].any()

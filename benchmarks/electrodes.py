@@ -24,7 +24,16 @@ import numpy as np
 from mixnorm import GroupSVCCV, stability_selection
 from mixnorm._folds import auc
 from mixnorm._inputs import Trials
-from mixnorm.eeg import InOrder, SelectOptions, honest_folds, prepare, read_recordings, select_montage, simulated_p300
+from mixnorm.eeg import (
+    InOrder,
+    Preparation,
+    SelectOptions,
+    honest_folds,
+    prepare,
+    read_recordings,
+    select_montage,
+    simulated_p300,
+)
 from mixnorm.eeg.orders import by_backward_elimination, by_riemannian_distance, by_snr, standard_cap
 from mixnorm.elimination import Wishes
 from mixnorm.entry import entry_order
@@ -213,9 +222,8 @@ def timed(options):
     for fold in range(5):
         GroupSVCCV(20, cv=3).fit(data.X[number != fold], data.y[number != fold])
     once = time.process_time() - start
-    recording = data.to_recording()
-    design = prepare(recording)
-    design = replace(design, X=data.X, times=data.times)
+    plain = Preparation.preset("epochs").with_(window=(0.0, 1.0), scaling="standard", clip=None)
+    design = prepare(data.to_recording(), plain)
     start = time.process_time()
     last = [start]
 

@@ -25,7 +25,9 @@ from .stack import Solution, Stack
 
 #: Regularisations of the search and of the refit, in units of the mean variance of a feature.
 SEARCH_ALPHAS = (0.1, 1.0)
-REFIT_ALPHAS = np.logspace(-2.5, 1.5, 6)
+REFIT_ALPHAS = np.logspace(-2.5, 1.5, 9)
+#: Share of the best separation that is enough for a larger alpha: the trials it is chosen by had a say in the order.
+_ENOUGH = 0.97
 #: Relative duality gaps: of the models that are kept, and of those that only choose alpha.
 _TOL, _ROUGH, _MAX_ITER = 1e-6, 1e-3, 1000
 
@@ -244,7 +246,7 @@ def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray
 
 
 def _choose_alphas(stack: Stack, folds: list[Fold], order, sizes: np.ndarray, unit: float) -> np.ndarray:
-    """Return the alpha of every size whose models separate the held-out trials best, mean over folds."""
+    """Return for every size the largest alpha whose models separate the held-out trials nearly best."""
     grid = unit * REFIT_ALPHAS
     steps = _growing(stack, order, sizes, np.broadcast_to(grid, (len(sizes), len(grid))), _ROUGH)
     found = np.zeros((len(steps), len(folds)))
@@ -252,7 +254,10 @@ def _choose_alphas(stack: Stack, folds: list[Fold], order, sizes: np.ndarray, un
         W = np.stack([step.W[0, 0, :, k] for step in steps], axis=1)
         found[:, k] = separation(stack.y[0, 0, fold.test], stack.X[0, 0, fold.test] @ W)
     found = found @ precision([stack.y[0, 0, fold.test] for fold in folds])
-    return grid[found.reshape(len(sizes), len(grid)).argmax(axis=1)]
+    found = found.reshape(len(sizes), len(grid))
+    best = found.max(axis=1, keepdims=True)
+    enough = found >= best - (1 - _ENOUGH) * np.abs(best)
+    return grid[len(grid) - 1 - enough[:, ::-1].argmax(axis=1)]
 
 
 def _growing(stack: Stack, order: np.ndarray, sizes: np.ndarray, alphas: np.ndarray, tol: float) -> list[Solution]:

@@ -27,7 +27,7 @@ from .stack import Solution, Stack
 SEARCH_ALPHAS = (0.1, 1.0)
 REFIT_ALPHAS = np.logspace(-2.5, 1.5, 9)
 #: Share of the best separation that is enough for a larger alpha: the trials it is chosen by had a say in the order.
-_ENOUGH = 0.97
+_ENOUGH = 0.99
 #: Relative duality gaps: of the models that are kept, and of those that only choose alpha.
 _TOL, _ROUGH, _MAX_ITER = 1e-6, 1e-3, 1000
 

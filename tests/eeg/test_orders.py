@@ -50,6 +50,14 @@ def test_riemannian_order_is_that_of_pyriemann(training):
         assert set(found[:size].tolist()) == set(direct.subelec_)
 
 
+def test_riemannian_order_bears_a_flat_trial(training):
+    pytest.importorskip("pyriemann")
+    X, signs, folds = training
+    X = X.copy()
+    X[3] = 0.0
+    assert sorted(by_riemannian_distance(X, signs, folds).tolist()) == list(range(6))
+
+
 def test_standard_cap_takes_what_there_is():
     assert standard_cap(["Oz", "C3", "FZ", "po8"]).tolist() == [2, 0, 3]
     assert not len(standard_cap(["ch1", "ch2"]))

@@ -59,6 +59,8 @@ def by_riemannian_distance(X: NDArray[np.float64], signs: NDArray[np.float64], f
     estimation = require("pyriemann.estimation", "moabb")
     selection = require("pyriemann.channelselection", "moabb")
     covariances = estimation.Covariances("oas").transform(X)
+    # a trial that was clipped flat has no covariance, and one such trial would stop everything
+    covariances += 1e-6 * np.mean(np.trace(covariances, axis1=1, axis2=2)) / X.shape[1] * np.eye(X.shape[1])
     metric = {"mean": "logeuclid", "distance": "riemann"}
     means = selection.ElectrodeSelection(X.shape[1], metric).fit(covariances, signs).covmeans_
     left, out = np.arange(X.shape[1]), []

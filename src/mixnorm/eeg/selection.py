@@ -345,7 +345,7 @@ def _joint_path(case: _Case, alphas: Any, X: NDArray, train: NDArray) -> MultiTa
         similarities=[0.0],
         group_weights=case.wishes.group_weights,
         cv=[(np.flatnonzero(train), np.flatnonzero(test))],
-        tol=1e-4,
+        tol=1e-3,
     )
     signs = np.concatenate([one.signs for one in case.subjects])
     with warnings.catch_warnings():

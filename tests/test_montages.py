@@ -98,13 +98,16 @@ def test_elimination_is_the_greedy_one(small):
 
 
 def test_separation_is_the_distance_of_means_in_deviations():
-    signs = np.array([1.0, 1, -1, -1])
-    scores = np.array([[3.0], [5.0], [0.0], [1.0]])
-    assert separation(signs, scores)[0] == pytest.approx((4 - 0.5) / np.sqrt((1 + 0.25) / 2))
-    # three trials of one class, one of the other: the variance is that of the three
-    assert separation(np.array([1.0, -1, -1, -1]), np.array([[5.0], [0], [1], [2]]))[0] == pytest.approx(
-        4 / np.sqrt(0.5)
-    )
+    rng = np.random.default_rng(0)
+    signs = np.repeat([1.0, -1.0], [7, 30])
+    scores = rng.standard_normal((37, 1)) + 2 * (signs > 0)[:, None]
+    there, rest = scores[:7, 0], scores[7:, 0]
+    pooled = (7 * there.var() + 30 * rest.var()) / 37
+    # as if each class had 20 trials more with the variance within classes
+    drawn = [(7 * there.var() + 20 * pooled) / 27, (30 * rest.var() + 20 * pooled) / 50]
+    assert separation(signs, scores)[0] == pytest.approx((there.mean() - rest.mean()) / np.sqrt(np.mean(drawn)))
+    # one trial has no variance of its own
+    assert np.isfinite(separation(np.array([1.0, -1, -1]), np.array([[5.0], [0], [1]]))).all()
 
 
 def test_folds_count_by_what_they_can_tell():

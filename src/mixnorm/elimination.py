@@ -23,6 +23,8 @@ import numpy as np
 
 from ._folds import Fold
 
+#: Trials that the variance of a class borrows from that within both classes.
+_BORROWED = 20
 #: Share of the variance over time that the components searched in hold.
 _SHARE = 0.98
 #: And how many they are at most.
@@ -122,11 +124,15 @@ def _leave_out(models: list["HeldOut"], left: np.ndarray, place: int) -> np.ndar
 def separation(signs: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """The d' of every column of scores (n, A): distance of the class means over the deviation within classes.
 
-    The variance is that of all trials about the mean of their class: of a class of few trials it cannot be told.
+    The variance is the mean of those of the two classes, each first drawn to that of all trials about the mean of
+    their class, as if so many more had it: of a few trials no variance can be told.
     """
-    there, rest = scores[signs > 0], scores[signs < 0]
-    spread = np.sqrt((len(there) * there.var(axis=0) + len(rest) * rest.var(axis=0)) / len(scores))
-    return (there.mean(axis=0) - rest.mean(axis=0)) / np.maximum(spread, np.finfo(float).tiny)
+    parts = [scores[signs > 0], scores[signs < 0]]
+    variances = [part.var(axis=0) for part in parts]
+    pooled = sum(len(part) * own for part, own in zip(parts, variances)) / len(scores)
+    drawn = [(len(part) * own + _BORROWED * pooled) / (len(part) + _BORROWED) for part, own in zip(parts, variances)]
+    distance = parts[0].mean(axis=0) - parts[1].mean(axis=0)
+    return distance / np.maximum(np.sqrt(sum(drawn) / 2), np.finfo(float).tiny)
 
 
 def precision(tested: list[np.ndarray]) -> np.ndarray:

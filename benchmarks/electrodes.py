@@ -65,7 +65,7 @@ def by_adaptive_entry(X, signs, folds):
 
 
 def by_us(X, signs, folds):
-    return order_sensors([(X, signs, folds)], Wishes.none(X.shape[1])).order
+    return order_sensors([(X, signs, folds)], Wishes.none(X.shape[1]))
 
 
 ORDERS = {

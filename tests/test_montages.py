@@ -118,7 +118,7 @@ def test_folds_count_by_what_they_can_tell():
 def test_kept_sensors_go_last_and_forbidden_ones_never_come(small):
     X, signs = small
     wishes = Wishes(np.array([0, 0, 1, 1, 0], bool), np.array([0, 1, 0, 0, 0], bool), np.ones(5))
-    order = order_sensors([(X, signs, in_blocks(120, 3))], wishes).order
+    order = order_sensors([(X, signs, in_blocks(120, 3))], wishes)
     assert set(order[:2].tolist()) == {2, 3}
     assert set(order[2:].tolist()) == {0, 4}
     np.testing.assert_array_equal(wishes.group_weights, [1, np.inf, 0, 0, 1])
@@ -134,7 +134,7 @@ def test_of_two_equal_sensors_the_dear_one_leaves_first():
     for dear, cheap in ((0, 1), (1, 0)):
         cost = np.ones(3)
         cost[dear] = 50.0
-        order = order_sensors([(X, signs, folds)], Wishes(np.zeros(3, bool), np.zeros(3, bool), cost)).order.tolist()
+        order = order_sensors([(X, signs, folds)], Wishes(np.zeros(3, bool), np.zeros(3, bool), cost)).tolist()
         assert order.index(cheap) < order.index(dear)
 
 

@@ -100,7 +100,7 @@ def eliminate(models: list["HeldOut"], wishes: Wishes) -> Elimination:
         place = int(np.argmin(price))
         out.append(left[place])
         left = _leave_out(models, left, place)
-    return Elimination(np.array(out[::-1]), np.array(scores[::-1]))
+    return Elimination(np.array(out[::-1], dtype=np.intp), np.array(scores[::-1]))
 
 
 def _price(loss: np.ndarray, losses: np.ndarray, cost: np.ndarray) -> np.ndarray:

@@ -17,14 +17,14 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
 from ._folds import Fold, auc
-from .elimination import Elimination, HeldOut, Wishes, components, eliminate, precision, separation
+from .elimination import HeldOut, Wishes, components, eliminate, precision, separation
 from .groups import Groups
 from .penalties import L2
 from .solvers import Newton, few_threads
 from .stack import Solution, Stack
 
 #: Regularisations of the search and of the refit, in units of the mean variance of a feature.
-SEARCH_ALPHAS = (0.1, 1.0)
+SEARCH_ALPHAS = (0.01, 0.1, 1.0)
 REFIT_ALPHAS = np.logspace(-2.5, 1.5, 9)
 #: Share of the best separation that is enough for a larger alpha: the trials it is chosen by had a say in the order.
 _ENOUGH = 0.99
@@ -215,16 +215,17 @@ def corrected_error(values: np.ndarray, ratio: float) -> np.ndarray:
     return np.sqrt((1 / np.maximum(J, 1) + ratio) * variance)
 
 
-def order_sensors(subjects: list[tuple[np.ndarray, np.ndarray, list[Fold]]], wishes: Wishes) -> Elimination:
+def order_sensors(subjects: list[tuple[np.ndarray, np.ndarray, list[Fold]]], wishes: Wishes) -> np.ndarray:
     """Order the sensors by elimination, common to all subjects: (X, signs, folds) of each.
 
-    The classifiers of several regularisations are asked together, since none is best for few and for many sensors.
+    The classifiers of several regularisations are asked together: few sensors need less of it than many, and trials of
+    another session more than those of the same.
     """
     models = []
     for X, signs, folds in subjects:
         reduced = X @ components(X)
         models += [HeldOut.of(reduced, signs, fold, alpha) for fold in folds for alpha in SEARCH_ALPHAS]
-    return eliminate(models, wishes)
+    return eliminate(models, wishes).order
 
 
 def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray, sizes: np.ndarray) -> Models:
@@ -328,7 +329,7 @@ def score_montages(
 
 
 def _by_elimination(subjects: list[tuple], wishes: Wishes) -> tuple[np.ndarray, np.ndarray]:
-    order = order_sensors(subjects, wishes).order
+    order = order_sensors(subjects, wishes)
     return order, np.arange(max(1, int(wishes.keep.sum())), len(order) + 1)
 
 

@@ -6,6 +6,7 @@ from .multitask_cv import MultiTaskGroupSVCCV
 from .path import Path, group_svc_path
 from .persistence import load, save
 from .selection import SensorSelector
+from .stability import StabilitySelection, stability_selection
 from .svc import GroupSVC, GroupSVCCV
 
 __version__ = "0.1.0"
@@ -18,7 +19,9 @@ __all__ = [
     "PerSubjectSVC",
     "PooledSVC",
     "SensorSelector",
+    "StabilitySelection",
     "group_svc_path",
     "load",
     "save",
+    "stability_selection",
 ]

@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 
 COMMANDS = {
+    "select": ("mixnorm.commands.select:select", "Which electrodes are needed? Montages, their scores, and a page."),
     "train": ("mixnorm.commands.train:train", "Train a decoder on recordings; say its AUC and electrodes."),
     "study": ("mixnorm.commands.study:study", "Run the paper's protocol on a data set; resume it; show its table."),
     "report": ("mixnorm.commands.report:report", "Tables and figures of a study."),

@@ -48,7 +48,7 @@ def messages() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
 
 
-def progress(total: int, what: str) -> tqdm:
+def progress(total: int | None, what: str) -> tqdm:
     """A progress bar on stderr."""
     return tqdm(total=total, desc=what, file=sys.stderr, leave=False)
 

@@ -1,4 +1,4 @@
-"""``mixnorm report DIR``: tables and figures of a study, or the page of a selection."""
+"""``mixnorm report DIR``: tables and figures of a study, or the page and figures of a selection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import click
 
 from mixnorm.commands.common import json_option, messages, print_json
 from mixnorm.report import TABLE_FORMATS, table, write_report
-from mixnorm.report.page import PAGE_NAME, SELECTION_NAME, read_selection, write_page
+from mixnorm.report.page import PAGE_NAME, SELECTION_NAME, read_selection
+from mixnorm.report.selection import write_selection
 from mixnorm.study import read_results
 
 
@@ -22,12 +23,12 @@ from mixnorm.study import read_results
 def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | None, as_json: bool) -> None:
     """Show the table of the study in FOLDER, and write all tables and figures.
 
-    Where FOLDER holds a selection of electrodes (selection.json), write its page, index.html.
+    Where FOLDER holds a selection of electrodes (selection.json), write its page and its other files again.
     """
     if (folder / SELECTION_NAME).is_file():
         if partial or form != "text":
             raise click.UsageError(f"--partial and --format are for studies; {folder} holds a selection.")
-        _report_selection(folder, out or folder, as_json)
+        _report_selection(folder, out or folder, figures, as_json)
         return
     with messages():
         results = read_results(folder, partial)
@@ -40,12 +41,14 @@ def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | No
         click.echo(str(path), err=True)
 
 
-def _report_selection(folder: Path, out: Path, as_json: bool) -> None:
+def _report_selection(folder: Path, out: Path, figures: bool, as_json: bool) -> None:
     with messages():
         selection = read_selection(folder / SELECTION_NAME)
-        out.mkdir(parents=True, exist_ok=True)
-        page = write_page(selection, out / PAGE_NAME)
+        files = write_selection(selection, out, figures)
+    page = out / PAGE_NAME
     if as_json:
         print_json({"page": str(page), "recommended": selection["recommended"]})
     else:
         click.echo(str(page))
+    for path in files:
+        click.echo(str(path), err=True)

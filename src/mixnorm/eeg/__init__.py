@@ -14,8 +14,10 @@ from mixnorm.eeg.readers.mne_files import to_raw
 from mixnorm.eeg.readers.moabb_sets import from_moabb
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
+from mixnorm.eeg.selection import Selection, SelectOptions, select_montage
 from mixnorm.eeg.simulate import Cohort, Simulated, simulated_cohort, simulated_p300, simulated_recording
 from mixnorm.eeg.stream import StreamDecoder, StreamScore
+from mixnorm.eeg.wishes import read_costs
 
 __all__ = [
     "PRESETS",
@@ -31,6 +33,8 @@ __all__ = [
     "Recording",
     "RecordingError",
     "Scores",
+    "SelectOptions",
+    "Selection",
     "Simulated",
     "StreamDecoder",
     "StreamScore",
@@ -39,8 +43,10 @@ __all__ = [
     "from_moabb",
     "honest_folds",
     "prepare",
+    "read_costs",
     "read_recording",
     "read_recordings",
+    "select_montage",
     "simulated_cohort",
     "simulated_p300",
     "simulated_recording",

@@ -56,6 +56,25 @@ def electrode_positions(ch_names: Sequence[str]) -> NDArray[np.float64]:
     return np.array([table.get(standard_name(name) or "", nowhere) for name in ch_names]).reshape(-1, 3)
 
 
+def on_page(positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Places (n, 2) on a head seen from above, nose up, for positions (n, 3) in metres; NaN stays NaN.
+
+    The distance from the middle is the angle from the vertex, 1 at the rim of the head.
+
+    Examples
+    --------
+    >>> on_page(electrode_positions(["Cz", "Iz", "EOG"])).round(2) + 0.0
+    array([[ 0.,  0.],
+           [ 0., -1.],
+           [nan, nan]])
+    """
+    positions = np.asarray(positions, dtype=float).reshape(-1, 3)
+    radius = np.linalg.norm(positions, axis=1)
+    angle = np.arccos(np.clip(positions[:, 2] / np.where(radius > 0, radius, HEAD_RADIUS), -1, 1))
+    across = np.hypot(positions[:, 0], positions[:, 1])
+    return (angle / (np.pi / 2) / np.where(across > 0, across, 1.0))[:, None] * positions[:, :2]
+
+
 @cache
 def _by_lowercase() -> dict[str, str]:
     return {name.lower(): name for name in _table()}

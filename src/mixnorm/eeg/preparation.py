@@ -141,6 +141,28 @@ class Preparation:
             raise ValueError(f"A preparation has no {', '.join(sorted(unknown))}.")
         return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in description.items()})
 
+    def describe(self) -> str:
+        """The preparation in a few words.
+
+        Examples
+        --------
+        >>> Preparation().describe(), Preparation.preset("epochs").describe()
+        ('0.5–10 Hz, 100–700 ms, 12 samples', 'as cut before')
+        """
+        parts = []
+        if self.reference is not None:
+            parts.append(
+                f"reference {self.reference if isinstance(self.reference, str) else ', '.join(self.reference)}"
+            )
+        if self.band is not None:
+            low, high = ("" if edge is None else f"{edge:g}" for edge in self.band)
+            parts.append(f"{low}–{high} Hz")
+        if self.window is not None:
+            parts.append(f"{1000 * self.window[0]:g}–{1000 * self.window[1]:g} ms")
+        if self.n_samples is not None:
+            parts.append(f"{self.n_samples} samples")
+        return ", ".join(parts) or "as cut before"
+
     def with_(self, **changes: Any) -> Preparation:
         """The same preparation with some fields changed."""
         return replace(self, **changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,15 +41,20 @@ _MOST_PANELS = 16
 
 def draw_all(results: Results, folder: Path) -> list[Path]:
     """Draw every figure that the results allow; return the files."""
+    return [path for name, figure in _figures(results) for path in save_figure(figure, folder / name)]
+
+
+def save_figure(figure: Any, path: Path) -> list[Path]:
+    """Save a figure as PNG and SVG; the ending is added to the path. The same figure gives the same files."""
     files = []
-    for name, figure in _figures(results):
-        for ending in ("png", "svg"):
-            path = folder / f"{name}.{ending}"
-            # no date, no random ids: the same results give the same files
-            metadata = {"Date": None} if ending == "svg" else None
-            with require("matplotlib", "report").rc_context({"svg.hashsalt": "mixnorm"}):
-                figure.savefig(path, dpi=150, bbox_inches="tight", metadata=metadata)
-            files.append(path)
+    for ending in ("png", "svg"):
+        whole, part = path.with_name(f"{path.name}.{ending}"), path.with_name(f".{path.name}.part.{ending}")
+        # no date, no random ids
+        metadata = {"Date": None} if ending == "svg" else None
+        with require("matplotlib", "report").rc_context({"svg.hashsalt": "mixnorm"}):
+            figure.savefig(part, dpi=150, bbox_inches="tight", metadata=metadata)
+        os.replace(part, whole)
+        files.append(whole)
     return files
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mixnorm.eeg.montage import HEAD_RADIUS
+from mixnorm.eeg.montage import on_page
 
 _COLOUR = "#D55E00"
 _WIDEST = 0.28
@@ -57,17 +57,53 @@ def _write_name(axes: Any, name: str, spot: tuple[float, float], size: float, in
     axes.annotate(name, spot, ha="center", fontsize=5, zorder=4, color="black", **above)
 
 
+def draw_montage(
+    axes: Any, ch_names: Sequence[str], spots: np.ndarray, weights: Mapping[str, float], points_per_unit: float
+) -> None:
+    """Draw the sensors of one montage filled, as large as their weight, and all others hollow.
+
+    Parameters
+    ----------
+    axes : matplotlib axes
+    ch_names : names of all sensors
+    spots : (n, 2) array
+        Where each is drawn, see `places`.
+    weights : name → size of its weights, for the sensors of the montage
+    points_per_unit : float
+        Points for the radius of the head.
+    """
+    _outline(axes)
+    size = marker_size(spots, points_per_unit)
+    largest = max(weights.values(), default=0.0) or 1.0
+    for name, (x, y) in zip(ch_names, spots):
+        if name in weights:
+            own = size * (0.45 + 0.55 * weights[name] / largest)
+            style = {"markerfacecolor": _COLOUR, "markeredgecolor": _COLOUR, "markersize": own}
+            above = {"xytext": (0, 0.5 * own), "textcoords": "offset points", "va": "bottom"}
+            axes.annotate(name, (x, y), ha="center", fontsize=6, zorder=4, **above)
+        else:
+            style = {"markerfacecolor": "white", "markeredgecolor": "#9a9a9a", "markersize": 0.4 * size}
+        axes.plot([x], [y], marker="o", linestyle="", zorder=3 if name in weights else 2, **style)
+    axes.set_aspect("equal")
+    axes.set_xlim(-1.25, 1.25)
+    axes.set_ylim(-1.3, 1.3)
+    axes.set_axis_off()
+
+
 def places(positions: Sequence[Sequence[float] | None]) -> np.ndarray:
     """Positions (n, 2) on the page: distance from the middle = angle from the vertex, 1 at the rim of the head.
 
     Sensors of unknown position stand in a row below the head.
     """
-    unknown = [index for index, place in enumerate(positions) if place is None]
+    return unknown_below([None if place is None else on_page(place)[0] for place in positions])
+
+
+def unknown_below(spots: Sequence[Sequence[float] | None]) -> np.ndarray:
+    """Places on the page (n, 2), those that are None in a row below the head."""
+    unknown = [index for index, place in enumerate(spots) if place is None]
     row = dict(zip(unknown, np.linspace(-1, 1, len(unknown)) if len(unknown) > 1 else [0.0]))
-    flat = [
-        (row[index], -1.15) if place is None else _on_page(np.asarray(place)) for index, place in enumerate(positions)
-    ]
-    return np.array(flat).reshape(-1, 2)
+    flat = [(row[index], -1.15) if place is None else tuple(place) for index, place in enumerate(spots)]
+    return np.array(flat, dtype=float).reshape(-1, 2)
 
 
 def key_of_rings(figure: Any) -> None:
@@ -101,14 +137,6 @@ def _marker(share: float, size: float) -> dict[str, Any]:
         "markeredgecolor": _COLOUR,
         "markeredgewidth": ring,
     }
-
-
-def _on_page(place: np.ndarray) -> tuple[float, float]:
-    radius = np.linalg.norm(place) or HEAD_RADIUS
-    angle = np.arccos(np.clip(place[2] / radius, -1, 1))
-    across = np.hypot(place[0], place[1]) or 1.0
-    distance = angle / (np.pi / 2)
-    return float(distance * place[0] / across), float(distance * place[1] / across)
 
 
 def _outline(axes: Any) -> None:

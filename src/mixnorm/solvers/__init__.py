@@ -16,7 +16,7 @@ from .fista import Fista
 from .forward_backward import ForwardBackward
 from .newton import Newton
 
-__all__ = ["SOLVERS", "Fista", "ForwardBackward", "Newton", "solve_path"]
+__all__ = ["SOLVERS", "Fista", "ForwardBackward", "Newton", "few_threads", "solve_path"]
 
 #: Numbers in X up to which one thread is fastest.
 _SMALL = 2_000_000
@@ -43,12 +43,12 @@ def solve_path(
     xp = namespace(alphas)
     ordered = xp.take(alphas, like(alphas, order, dtype=xp.int64), axis=0)
     more = {} if similarities is None else {"similarities": xp.take(similarities, order, axis=0)}
-    with _few_threads(stack):
+    with few_threads(stack):
         solutions = SOLVERS[solver]().path(stack, ordered, tol, max_iter, **more)
     return [solutions[place] for place in np.argsort(order)]
 
 
-def _few_threads(stack: Stack):
+def few_threads(stack: Stack):
     """Keep BLAS to one thread where the matrices are small: there, threads cost more time than they save."""
     if not is_numpy_array(stack.X) or stack.X.size > _SMALL:
         return contextlib.nullcontext()

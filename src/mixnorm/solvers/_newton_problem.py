@@ -53,10 +53,10 @@ class Problem:
         beta = to_numpy(stack.group_weights)[i, :, k]
         if self.q == 1:
             self.atom_of = np.arange(T * d).reshape(T, d)
-            self.beta = np.tile(beta[stack.groups.index], T)
+            self._set_weights(np.tile(beta[stack.groups.index], T))
         else:
             self.atom_of = np.tile(stack.groups.index, (T, 1))
-            self.beta = beta
+            self._set_weights(beta)
         everywhere = np.ones_like(self.atom_of, dtype=bool)
         self.atoms = Atoms(self.atom_of, everywhere, len(self.beta), stack.penalty, self.q)
         self.hessian = WorkingHessian(self.Z, self.y, self.p, self.fit_intercept)
@@ -65,14 +65,27 @@ class Problem:
         self.trace = self.atoms.sums(self.bend)
         self._active: Active | None = None
         self._is_tiny = self.atom_of.size <= _TINY and self.p.shape[1] >= 4 * d
-        self._all_penalised = bool(np.all(self.beta > 0))
-        self._limited = np.flatnonzero((self.beta > 0) & np.isfinite(self.beta))
         self._inverse = np.divide(0.25, self.p, where=self.p > 0, out=np.zeros_like(self.p))
         self.damping = _DAMPING
 
     def point(self, W: np.ndarray, b: np.ndarray) -> Point:
         """Return the point of some coefficients (T, d) and intercepts (T,)."""
         return Point(W, b, times(W, self.Z.transpose(0, 2, 1)))
+
+    def weigh(self, beta: np.ndarray, point: Point) -> Point:
+        """Take other group weights, of groups that are atoms; return the point without those that are now out."""
+        if self.q == 1 or np.array_equal(beta, self.beta):
+            return point
+        self._set_weights(beta)
+        gone = np.isinf(beta)[self.atom_of] & (point.W != 0)
+        if not gone.any():
+            return point
+        return self.point(np.where(gone, 0.0, point.W), point.b)
+
+    def _set_weights(self, beta: np.ndarray) -> None:
+        self.beta = beta
+        self._all_penalised = bool(np.all(beta > 0))
+        self._limited = np.flatnonzero((beta > 0) & np.isfinite(beta))
 
     def approach(self, alpha: float, point: Point, max_iter: int) -> tuple[Point, int]:
         """From the zero model go down a coarse path to near alpha, since a far jump wakes too many groups at once."""

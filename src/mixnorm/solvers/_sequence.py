@@ -14,7 +14,7 @@ def cells(stack: Stack, alphas: Array, similarities: Array | None) -> list[Stack
 
 
 def side_by_side(stacks: list[Stack]) -> Stack:
-    """Return one stack with the columns of several that differ in alpha and similarity alone."""
+    """Return one stack with the columns of several that differ in alpha, similarity and group weights alone."""
     first, xp = stacks[0], namespace(stacks[0].X)
     if len(stacks) == 1:
         return first
@@ -25,7 +25,7 @@ def side_by_side(stacks: list[Stack]) -> Stack:
     return replace(
         first,
         sample_weight=repeated(first.sample_weight),
-        group_weights=repeated(first.group_weights),
+        group_weights=xp.concat([stack.group_weights for stack in stacks], axis=-1),
         center=None if first.center is None else repeated(first.center),
         alpha=xp.concat([stack.alpha for stack in stacks], axis=-1),
         similarity=xp.concat([stack.similarity for stack in stacks], axis=-1),

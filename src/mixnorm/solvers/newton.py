@@ -13,16 +13,17 @@ The step is taken in the variable before the prox (Robinson's normal map): u = w
 its dual ball enters by a proximal step. The next alpha of a path starts from the solution before it, so that the first
 step is the predictor along the path.
 
-With n trials, d features, m of them active, a step costs O(n d) for products with X, O(m²) for every trial that crossed
-the margin and O(m³) for the factorisation; through the n' trials inside the margin, where they are few, O(n'² m) in their
-place. A whole path is so at most linear in trials and in alphas and cubic in features; memory O(n d + m²).
+With n trials, d features, m of them active, a step costs O(n d) for products with X, O(m²) for every trial that
+crossed the margin and O(m³) for the factorisation, or O(n'² m) in their place through the n' trials inside the margin,
+where they are few. A path is so at most linear in trials and alphas and cubic in features; memory O(n d + m²).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._arrays import to_numpy
 from ..certificate import Certificate, certify
 from ..stack import Solution, Stack
 from ._newton_problem import Problem
@@ -46,15 +47,27 @@ class Newton:
         self, stack: Stack, alphas: np.ndarray, tol: float, max_iter: int, similarities: np.ndarray | None = None
     ) -> list[Solution]:
         """Solve every problem at a sequence of alphas and similarities (A, B, K), each from the solution before."""
+        return self._sequence(stack, cells(stack, alphas, similarities), tol, max_iter)
+
+    def subsets(
+        self, stack: Stack, alphas: np.ndarray, group_weights: np.ndarray, tol: float, max_iter: int
+    ) -> list[Solution]:
+        """Solve at a sequence of alphas (A, B, K) and group weights (A, B, G, K), each from the solution before.
+
+        For sensors that are left out (β = ∞) and taken in one after another; ℓ2 or a group norm, not ℓ1.
+        """
+        steps = [replace(stack, alpha=alpha, group_weights=beta) for alpha, beta in zip(alphas, group_weights)]
+        return self._sequence(stack, steps, tol, max_iter)
+
+    def _sequence(self, stack: Stack, stacks: list[Stack], tol: float, max_iter: int) -> list[Solution]:
         B, _, _, _, K = stack.shape
-        stacks = cells(stack, alphas, similarities)
         reached: list[Points] = [{} for _ in stacks]
         n_iter = np.zeros((len(stacks), B, K), dtype=np.int64)
         for key in np.ndindex(B, K):  # a whole path at a time: what one problem keeps stays in the cache, and is freed
             problem = Problem(stack, *key)
             point = Point.zero(*problem.Z.shape)
             for place, cell in enumerate(stacks):
-                alpha = _enter_cell(problem, cell, key)
+                alpha, point = _enter_cell(problem, cell, key, point)
                 point, far = problem.approach(alpha, point, max_iter)
                 point, near = problem.solve(alpha, point, tol, max_iter - far)
                 reached[place][key], n_iter[place][key] = (point.W, point.b), far + near
@@ -69,8 +82,8 @@ class Newton:
                 break
             for key in todo:
                 problem = Problem(cell, *key)
-                alpha, start = _enter_cell(problem, cell, key), problem.point(*points[key])
-                point, steps = problem.solve(alpha, start, goal, max_iter - int(n_iter[key]))
+                alpha, point = _enter_cell(problem, cell, key, problem.point(*points[key]))
+                point, steps = problem.solve(alpha, point, goal, max_iter - int(n_iter[key]))
                 points[key] = point.W, point.b
                 n_iter[key] += steps
             (found,) = self._certify([cell], [points])
@@ -93,7 +106,8 @@ class Newton:
                 yield found.columns(slice(place * K, (place + 1) * K))
 
 
-def _enter_cell(problem: Problem, cell: Stack, key: tuple[int, int]) -> float:
-    """Set the similarity of a cell; return its alpha."""
+def _enter_cell(problem: Problem, cell: Stack, key: tuple[int, int], point: Point) -> tuple[float, Point]:
+    """Set the similarity and the group weights of a cell; return its alpha, and the point within them."""
+    i, k = key
     problem.similarity = float(cell.similarity[key]) if cell.has_similarity else 0.0
-    return float(cell.alpha[key])
+    return float(cell.alpha[key]), problem.weigh(to_numpy(cell.group_weights)[i, :, k], point)

@@ -1,0 +1,265 @@
+"""Which electrodes: our montages against the orders that people use, on the same folds, and what was promised of them.
+
+    MIXNORM_DATA=... python benchmarks/electrodes.py orders bcicomp2-iib
+    MIXNORM_DATA=... python benchmarks/electrodes.py orders ner2015-errp --folds 1 3
+    MIXNORM_DATA=... python benchmarks/electrodes.py orders uam-p300 --folds 0
+    python benchmarks/electrodes.py simulated --sets 20
+    python benchmarks/electrodes.py stability --sets 200
+    python benchmarks/electrodes.py permutations --sets 500
+    python benchmarks/electrodes.py time
+
+Every order is found on the training trials of a fold alone; an ℓ2 SVM is refitted on its first K sensors, alpha by
+inner folds, and scored on the test trials. Times are CPU times of one process, side by side.
+"""
+
+import argparse
+import os
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from mixnorm import GroupSVCCV, stability_selection
+from mixnorm._folds import auc
+from mixnorm._inputs import Trials
+from mixnorm.eeg import (
+    InOrder,
+    Preparation,
+    SelectOptions,
+    honest_folds,
+    prepare,
+    read_recordings,
+    select_montage,
+    simulated_p300,
+)
+from mixnorm.eeg.orders import by_backward_elimination, by_riemannian_distance, by_snr, standard_cap
+from mixnorm.elimination import Wishes
+from mixnorm.entry import entry_order
+from mixnorm.montages import Montages, Subject, Tested, inner_folds, order_sensors, refit, score_montages
+from mixnorm.path import Method
+
+SIZES = (4, 8, 16)
+RUNS = ("AAS010R01", "AAS011R01", "AAS011R02")
+PER_TRIAL = ("X", "y", "subject", "session", "character", "stimulus", "onset", "run")
+
+
+def by_entry(X, signs, folds, weights=None):
+    """Channels by their entry on the ℓ1-ℓ2 path."""
+    trials = Trials(X.reshape(len(X), -1), None, X.shape[1:], X.dtype)
+    method = Method("group", 2.0, None, weights, True, 1e-3, 10_000, "auto")
+    stack = method.stack(trials, signs, np.ones((len(X), 1)))
+    # no order is scored with more sensors than this, short of all
+    return np.argsort(entry_order(method, stack, max(SIZES))[:, 0], kind="stable")
+
+
+def by_adaptive_entry(X, signs, folds):
+    """Channels by their entry on the adaptive path; those that its first stage left out come last, as they entered."""
+    cv = [(np.flatnonzero(fold.train), np.flatnonzero(fold.test)) for fold in folds[:3]]
+    norms = GroupSVCCV(20, cv=cv, tol=1e-3).fit(X, signs).group_norms_
+    if not norms.any():
+        return by_entry(X, signs, folds)
+    weights = np.where(norms > 0, 1 / np.where(norms > 0, norms, 1), 1e3 / norms[norms > 0].min())
+    return by_entry(X, signs, folds, weights / np.exp(np.mean(np.log(weights))))
+
+
+def by_us(X, signs, folds):
+    return order_sensors([(X, signs, folds)], Wishes.none(X.shape[1]))
+
+
+ORDERS = {
+    "mixnorm select": by_us,
+    "entry on the ℓ1-ℓ2 path": by_entry,
+    "adaptive path": by_adaptive_entry,
+    "backward elimination": by_backward_elimination,
+    "SNR ranking": by_snr,
+    "pyRiemann": by_riemannian_distance,
+}
+
+
+def subjects_of(name):
+    """Yield the design of every subject, and the outer fold of its trials (IIb: its runs)."""
+    data = Path(os.environ["MIXNORM_DATA"])
+    if name == "bcicomp2-iib":
+        design = prepare(read_recordings(*(str(data / name / f"{run}.mat") for run in RUNS)))
+        yield "AA", design, design.run
+        return
+    design = prepare(read_recordings(str(data / f"{name}.npz")))
+    for who in np.unique(design.subject):
+        mine = design.subject == who
+        own = replace(design, **{field: getattr(design, field)[mine] for field in PER_TRIAL})
+        yield str(who), own, honest_folds(own).number
+
+
+def compare(options):
+    """Print the table of mean AUC at K sensors, and the recommended montage beside the full cap."""
+    aucs, recommended, spent = {}, [], {}
+    for who, design, number in subjects_of(options.data):
+        X, y, groups = design.to_sklearn()
+        signs = np.where(y == 1, 1.0, -1.0)
+        tests, shares, models = [], [], None
+        for fold in np.unique(number) if options.folds is None else options.folds:
+            train, test = number != fold, number == fold
+            if len(np.unique(y[test])) < 2:
+                continue
+            scaler = design.preparation.scaler().fit(X[train])
+            parts = scaler.transform(X[train]), signs[train], inner_folds(InOrder(5), signs[train], groups[train])
+            for name, order in order_functions(design.ch_names, options).items():
+                start = time.process_time()
+                found = order(*parts)
+                spent[name] = spent.get(name, 0.0) + time.process_time() - start
+                # the full cap is the same for all orders
+                sizes = np.arange(1, len(found) + 1) if name == "mixnorm select" else at(len(found), X.shape[1])
+                fitted = refit(*parts, found, sizes)
+                scores = fitted.scores(scaler.transform(X[test]))
+                row = dict(zip(sizes.tolist(), auc(signs[test], scores)))
+                aucs.setdefault(name, []).append({size: row[size] for size in at(len(found)).tolist() if size in row})
+                print(f"{who}, fold {fold}, {name}: {time.process_time() - start:.1f} s", flush=True)
+                if name == "mixnorm select":
+                    tests.append([Tested(signs[test], scores)])
+                    shares.append(test.sum() / train.sum())
+                    models = fitted
+        if len(tests):
+            whole = Montages([models], tests, float(np.mean(shares)), [])
+            place, _, _ = whole.smallest_near_best()
+            recommended.append((int(whole.sizes[place]), whole.mean[place], whole.mean[-1]))
+    show_orders(aucs, recommended, spent)
+
+
+def order_functions(ch_names, options):
+    functions = {name: order for name, order in ORDERS.items() if name not in options.without}
+    cap = standard_cap(ch_names)
+    if len(cap):
+        functions["standard cap"] = lambda *_: cap
+    return functions
+
+
+def at(n_sensors, without=None):
+    return np.array(sorted(({size for size in SIZES if size < n_sensors} | {n_sensors}) - {without}))
+
+
+def show_orders(aucs, recommended, spent):
+    columns = sorted({size for rows in aucs.values() for row in rows for size in row})
+    print("\n| order | " + " | ".join(f"K = {size}" for size in columns) + " | CPU s, order alone |")
+    print("| --- |" + " --- |" * (len(columns) + 1))
+    for name, rows in aucs.items():
+        cells = [f"{100 * np.mean([row[size] for row in rows]):.1f}" if size in rows[0] else "" for size in columns]
+        print(f"| {name} | " + " | ".join(cells) + f" | {spent[name] / len(rows):.1f} |")
+    ours = aucs["mixnorm select"]
+    for name, rows in aucs.items():
+        shared = [size for size in rows[0] if size in SIZES and size in ours[0]]
+        if name != "mixnorm select" and shared:
+            gain = 100 * np.array([[mine[size] - row[size] for size in shared] for mine, row in zip(ours, rows)])
+            error = gain.mean(axis=1).std(ddof=1) / np.sqrt(len(gain))
+            by_size = gain.mean(axis=0).round(1).tolist()
+            print(f"ours − {name}: {by_size} at {shared}, mean {gain.mean():.1f} ± {error:.1f}")
+    size, auc_there, full = np.mean(recommended, axis=0)
+    print(f"recommended: {size:.1f} sensors (mean), AUC {100 * auc_there:.1f}, full cap {100 * full:.1f}")
+
+
+def simulated(options):
+    """Print how well the truth of Table 1's setting is found."""
+    best_f, chosen_f, false = [], [], []
+    for seed in range(options.sets):
+        data = simulated_p300(1000, seed=seed)
+        found = nested(data.X, data.y)
+        place, best, _ = found.smallest_near_best()
+        truth = set(range(8))
+        f = [2 * len(truth & set(found.order[:k])) / (8 + k) for k in (found.sizes[best], found.sizes[place])]
+        best_f.append(f[0])
+        chosen_f.append(f[1])
+        false.append(len(set(found.order[: found.sizes[place]].tolist()) - truth))
+        print(seed, found.sizes[best], found.sizes[place], np.round(f, 2).tolist(), false[-1], flush=True)
+    print(f"\n{options.sets} data sets of 1000 trials: F at the best-scoring number {np.mean(best_f):.3f} (mean),")
+    print(f"of the recommended montage {np.mean(chosen_f):.3f} (mean), {np.median(chosen_f):.3f} (median);")
+    print(f"false sensors in it: median {np.median(false):g}, mean {np.mean(false):.2f}")
+
+
+def nested(X, y, n_inner=5):
+    number = np.arange(len(y)) * 5 // len(y)
+    signs = np.where(y > 0, 1.0, -1.0)
+    return score_montages([Subject(X, signs, number, np.arange(len(y)))], cv=InOrder(n_inner))
+
+
+def stability(options):
+    """Print the number of false sensors that stability selection chose, beside its bound."""
+    for n_informative in options.informative:
+        false, chosen = [], []
+        for seed in range(options.sets):
+            data = simulated_p300(1000, n_informative=n_informative, seed=seed)
+            found = stability_selection(data.X, data.y, n_resamplings=options.resamplings, tol=1e-2)
+            false.append(int(np.sum(found.selected >= n_informative)))
+            chosen.append(len(found.selected))
+        print(
+            f"{options.sets} data sets, {n_informative} of 16 informative, {options.resamplings} pairs of halves, "
+            f"first {found.n_sensors} of each, threshold {found.threshold:.2f}: {np.mean(chosen):.2f} chosen, "
+            f"{np.mean(false):.3f} false (bound {found.error_bound:.2f}, unimodal {found.unimodal_bound:.2f})",
+            flush=True,
+        )
+
+
+def permutations(options):
+    """Print mean AUC and the share of intervals that hold 0.5, over permuted labels, for every number of sensors."""
+    data = simulated_p300(120, n_channels=4, n_informative=2, seed=0)
+    rng = np.random.default_rng(0)
+    means, holds = [], []
+    for _ in range(options.sets):
+        found = nested(data.X[:, :, ::2], data.y[rng.permutation(120)], n_inner=3)
+        low, high = found.interval()
+        means.append(found.mean)
+        holds.append((low <= 0.5) & (high >= 0.5))
+    print(f"{options.sets} permutations of 120 trials, 4 sensors; K = 1 … 4")
+    print("mean AUC", np.mean(means, axis=0).round(4).tolist())
+    print("intervals that hold 0.5", np.mean(holds, axis=0).round(3).tolist())
+
+
+def timed(options):
+    """Print the time of a whole selection over that of one nested GroupSVCCV: 64 sensors, 2000 trials."""
+    data = simulated_p300(2000, n_channels=64, n_informative=16, noise=0.4, noise_correlation=0.8, seed=0)
+    number = np.arange(2000) * 5 // 2000
+    start = time.process_time()
+    for fold in range(5):
+        GroupSVCCV(20, cv=3).fit(data.X[number != fold], data.y[number != fold])
+    once = time.process_time() - start
+    plain = Preparation.preset("epochs").with_(window=(0.0, 1.0), scaling="standard", clip=None)
+    design = prepare(data.to_recording(), plain)
+    start = time.process_time()
+    last = [start]
+
+    def tell(what):
+        now = time.process_time()
+        print(f"  {now - last[0]:.1f} s; {what}", flush=True)
+        last[0] = now
+
+    found = select_montage(design, SelectOptions(compare=False), tell)
+    whole = time.process_time() - start
+    print(f"nested GroupSVCCV {once:.1f} s, selection {whole:.1f} s: {whole / once:.1f} times; {found.recommended}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    jobs = parser.add_subparsers(required=True)
+    add = partial(jobs.add_parser)
+    orders = add("orders")
+    orders.add_argument("data", choices=["bcicomp2-iib", "ner2015-errp", "uam-p300"])
+    orders.add_argument("--folds", type=int, nargs="+", help="outer folds to score; all if left out")
+    orders.add_argument("--without", nargs="+", default=[], choices=list(ORDERS), help="orders to leave out")
+    orders.set_defaults(run=compare)
+    for name, run, sets in (
+        ("simulated", simulated, 20),
+        ("stability", stability, 200),
+        ("permutations", permutations, 500),
+        ("time", timed, 1),
+    ):
+        job = add(name)
+        job.add_argument("--sets", type=int, default=sets)
+        job.add_argument("--resamplings", type=int, default=10, help="pairs of halves")
+        job.add_argument("--informative", type=int, nargs="+", default=[8, 0], help="informative sensors of 16")
+        job.set_defaults(run=run)
+    options = parser.parse_args()
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""What `mixnorm select` leaves in a folder: the selection, the montage, the page, the figures."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixnorm.eeg.readers.guard import require
+from mixnorm.report.figures import save_figure
+from mixnorm.report.heads import draw_montage, unknown_below
+from mixnorm.report.page import PAGE_NAME, SELECTION_NAME, write_page
+
+# Okabe and Ito's colours, told apart by people who see colours differently
+_COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#000000")
+_MARKERS = "os^Dv"
+
+
+def write_selection(selection: Mapping[str, Any], folder: str | Path, figures: bool = True) -> list[Path]:
+    """Write a selection (as its ``to_json`` gives it) and all that shows it; each file appears whole or not at all.
+
+    Parameters
+    ----------
+    selection : dict
+    folder : path
+        Made if need be.
+    figures : bool
+        Whether to draw; needs matplotlib (the extra ``report``).
+
+    Returns
+    -------
+    list of Path
+        selection.json, montage.json, montage.tsv, index.html, and figures as PNG and SVG.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [
+        _whole(folder / SELECTION_NAME, _json(selection)),
+        _whole(folder / "montage.json", _json(montage(selection))),
+        _whole(folder / "montage.tsv", _tsv(selection)),
+    ]
+    files.append(write_page(dict(selection), folder / PAGE_NAME))
+    if figures:
+        files += save_figure(draw_recommended(selection), folder / "montage")
+        files += save_figure(draw_curves(selection), folder / "auc-sensors")
+    return files
+
+
+def recommended(selection: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry of the recommended montage."""
+    return next(m for m in selection["montages"] if m["n_sensors"] == selection["recommended"]["n_sensors"])
+
+
+def montage(selection: Mapping[str, Any]) -> dict[str, Any]:
+    """The recommended montage alone."""
+    chosen = recommended(selection)
+    return {
+        "format": "mixnorm-montage",
+        "version": 1,
+        "sensors": chosen["sensors"],
+        **{name: chosen[name] for name in ("auc", "low", "high", "cost")},
+        "reason": selection["recommended"]["reason"],
+    }
+
+
+def draw_recommended(selection: Mapping[str, Any]) -> Any:
+    """The recommended montage on a head: its sensors filled, as large as their weights, all others hollow."""
+    chosen = recommended(selection)
+    weights = {name: float(np.linalg.norm(chosen["weights"][name])) for name in chosen["sensors"]}
+    spots = unknown_below([None if s["x"] is None else (s["x"], s["y"]) for s in selection["sensors"]])
+    figure = require("matplotlib.figure", "report").Figure(figsize=(5.0, 5.2), layout="constrained")
+    axes = figure.subplots()
+    draw_montage(axes, [s["name"] for s in selection["sensors"]], spots, weights, 72 * 5.0 / 2.7)
+    axes.set_title(
+        f"{chosen['n_sensors']} of {len(selection['sensors'])} electrodes, AUC {chosen['auc']:.3f}", fontsize=10
+    )
+    figure.supxlabel("Filled: chosen, as large as its weights. Hollow: not chosen.", fontsize=8)
+    return figure
+
+
+def draw_curves(selection: Mapping[str, Any]) -> Any:
+    """AUC against the number of sensors: ours with its interval, the compared orders, the recommended montage."""
+    figure = require("matplotlib.figure", "report").Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for place, curve in reversed(list(enumerate(selection["curves"]))):
+        style = {"color": _COLOURS[place % len(_COLOURS)], "marker": _MARKERS[place % len(_MARKERS)]}
+        axes.plot(
+            curve["n_sensors"], _floats(curve["auc"]), markersize=3, linewidth=1.2, label=curve["method"], **style
+        )
+        if place == 0:
+            band = (_floats(curve["low"]), _floats(curve["high"]))
+            axes.fill_between(curve["n_sensors"], *band, color=style["color"], alpha=0.15, linewidth=0)
+    chosen = recommended(selection)
+    mark = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "color": _COLOURS[0], "linestyle": ""}
+    axes.plot([chosen["n_sensors"]], [chosen["auc"]], label="recommended", **mark)
+    axes.set_xlabel("Electrodes")
+    axes.set_ylabel("AUC on test trials (band: 95 % interval)")
+    axes.grid(color="#e5e5e5", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def _floats(values: list[float | None]) -> np.ndarray:
+    return np.array([np.nan if value is None else value for value in values])
+
+
+def _tsv(selection: Mapping[str, Any]) -> str:
+    """Names in order of importance, with place on the head, cost and stability; n/a for what is not known."""
+    about = {sensor["name"]: sensor for sensor in selection["sensors"]}
+    columns = ("name", "x", "y", "cost", "stability")
+    rows = [[about[name][column] for column in columns] for name in recommended(selection)["sensors"]]
+    lines = ["\t".join("n/a" if value is None else str(value) for value in row) for row in rows]
+    return "\n".join(["\t".join(columns), *lines])
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, allow_nan=False, ensure_ascii=False, indent=1)
+
+
+def _whole(path: Path, text: str) -> Path:
+    """Write beside the place and move there when whole: an interrupted write leaves what was there."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text + "\n", encoding="utf-8")
+    os.replace(part, path)
+    return path

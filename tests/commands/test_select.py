@@ -1,0 +1,146 @@
+"""``mixnorm select``: from files to a montage and all that shows it."""
+
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from click.testing import CliRunner
+
+from mixnorm import load
+from mixnorm.commands.report import report
+from mixnorm.commands.select import select
+from mixnorm.eeg import read_recording, simulated_recording, to_raw
+
+pytest.importorskip("mne")
+pytest.importorskip("matplotlib")
+
+QUICK = ("--resamplings", "2", "--no-compare", "--no-figures")
+
+
+def run(*arguments):
+    return CliRunner().invoke(select, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    path = tmp_path_factory.mktemp("recordings") / "sub-A_ses-1_raw.fif"
+    simulated = simulated_recording(240, n_channels=5, n_informative=3, amplitude=8.0, seed=1)
+    to_raw(simulated).save(path, verbose="error")
+    return path
+
+
+@pytest.fixture(scope="module")
+def done(recording):
+    """The whole command once, as a user runs it."""
+    folder = recording.parent / "out"
+    command = [
+        sys.executable,
+        "-m",
+        "mixnorm.cli",
+        "select",
+        recording,
+        "--out",
+        folder,
+        "--resamplings",
+        "3",
+        "--json",
+    ]
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    return folder, result
+
+
+def test_one_json_object_and_nothing_else_on_stdout(done):
+    folder, result = done
+    shown = json.loads(result.stdout)
+    assert shown == json.loads((folder / "selection.json").read_text(encoding="utf-8"))
+    assert shown["source"]["recordings"] == ["sub-A_ses-1_raw.fif"]
+    methods = [curve["method"] for curve in shown["curves"]]
+    assert methods[:3] == ["mixnorm", "SNR ranking", "backward elimination"]
+    assert methods[-1] == "standard 8-channel cap"
+    assert shown["curves"][-1]["n_sensors"] == [5]
+    assert shown["stability"]["n_resamplings"] == 3
+    assert str(folder / "selection.json") in result.stderr
+
+
+def test_montage_files_name_the_recommended_electrodes_in_order(done):
+    folder, result = done
+    shown = json.loads(result.stdout)
+    wanted = next(m for m in shown["montages"] if m["n_sensors"] == shown["recommended"]["n_sensors"])
+    montage = json.loads((folder / "montage.json").read_text(encoding="utf-8"))
+    assert montage["sensors"] == wanted["sensors"]
+    assert montage["auc"] == wanted["auc"]
+    lines = (folder / "montage.tsv").read_text(encoding="utf-8").splitlines()
+    assert lines[0].split("\t")[0] == "name"
+    assert [line.split("\t")[0] for line in lines[1:]] == wanted["sensors"]
+
+
+def test_the_model_of_the_recommended_montage_scores_recordings(done, recording):
+    folder, _ = done
+    decoder = load(folder / "montage.mixnorm")
+    assert list(decoder.ch_names) == json.loads((folder / "montage.json").read_text())["sensors"]
+    scores = decoder.predict(read_recording(recording))
+    assert len(scores) == 240
+
+
+def test_figures_draw_the_sensors_and_nothing_between_them(done):
+    folder, _ = done
+    for name in ("montage", "auc-sensors"):
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        ElementTree.parse(folder / f"{name}.svg")
+    assert b"<image" not in (folder / "montage.svg").read_bytes()
+    assert not list(folder.glob(".*"))  # nothing half-written stays
+
+
+def test_in_words(recording, tmp_path):
+    result = run(recording, "--out", tmp_path / "out", "--sensors", 2, *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "240 trials, 40 of them targets; 2 folds by character" in result.stdout
+    assert re.search(r"2 of 5 electrodes: \w+, \w+", result.stdout)
+    assert "2 sensors were asked for" in result.stdout
+    assert "may be optimistic" in result.stdout
+    # a second run takes the place of the first
+    again = run(recording, "--out", tmp_path / "out", "--sensors", 3, *QUICK)
+    assert again.exit_code == 0, again.output
+    assert len(json.loads((tmp_path / "out" / "montage.json").read_text())["sensors"]) == 3
+
+
+def test_report_writes_the_files_of_a_selection_again(done, tmp_path):
+    folder, _ = done
+    (folder / "montage.tsv").rename(tmp_path / "before.tsv")
+    result = CliRunner().invoke(report, [str(folder), "--no-figures"])
+    assert result.exit_code == 0, result.output
+    assert (folder / "montage.tsv").read_bytes() == (tmp_path / "before.tsv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("--keep", "Fzz"), "keep names 'Fzz', which is no sensor here; did you mean Fz?"),
+        (("--forbid", "Fz,Cz,Pz,Oz,P3"), "All 5 sensors are forbidden"),
+        (("--sensors", "6"), "6 sensors were asked for, but there are only 5"),
+    ],
+)
+def test_bad_wishes_are_one_line_and_write_nothing(recording, tmp_path, arguments, message):
+    result = run(recording, "--out", tmp_path / "out", *QUICK, *arguments)
+    assert result.exit_code == 1
+    assert message in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_costs_name_the_file(recording, tmp_path):
+    path = tmp_path / "cost.tsv"
+    path.write_text("Cz 2\nPz much\n")
+    result = run(recording, "--out", tmp_path / "out", "--cost", path, *QUICK)
+    assert result.exit_code == 1
+    assert "cost.tsv, line 2: a name and a number are needed" in result.output
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    (tmp_path / "selection.json").write_text('{"format": "else"}')
+    result = CliRunner().invoke(report, [str(tmp_path)])
+    assert result.exit_code == 1
+    assert "not a selection" in result.output

@@ -185,7 +185,7 @@ class Solution:
     n_iter: Array
 
     @classmethod
-    def join(cls, parts: Sequence["Solution"]) -> "Solution":
-        """Put solutions of single columns side by side."""
+    def join(cls, parts: Sequence["Solution"], axis: int = -1) -> "Solution":
+        """Put solutions side by side: columns, or with ``axis=0`` data sets."""
         xp = namespace(parts[0].W)
-        return cls(*(xp.concat([getattr(part, f.name) for part in parts], axis=-1) for f in fields(cls)))
+        return cls(*(xp.concat([getattr(part, f.name) for part in parts], axis=axis) for f in fields(cls)))

@@ -95,7 +95,7 @@ class StackedProblems:
 
     def _repeat_over_columns(self, values: Array) -> Array:
         """Repeat (B, T, n) for every column, (B, K, T, n)."""
-        return values[:, None] + self.xp.zeros((1, self.K, 1, 1), dtype=values.dtype, device=values.device)
+        return values[:, None, ...] + self.xp.zeros((1, self.K, 1, 1), dtype=values.dtype, device=values.device)
 
     def _signed_rows(self, stack: Stack) -> Array:
         """Rows of trials times labels, (B, T, G + 1, r, n); the last group is all zero, for padding."""
@@ -187,14 +187,14 @@ class StackedProblems:
 
     def margins(self, Zw: Array, b: Array) -> Array:
         """Margins (P, ..., T, n) from Z w and b (P, ..., T)."""
-        y = self.y_of if Zw.ndim == 3 else self.y_of[:, None]
+        y = self.y_of if Zw.ndim == 3 else self.y_of[:, None, ...]
         return Zw + y * b[..., None]
 
     def deviation(self, W: Array) -> Array:
         """w_t less what it is drawn to, (..., G, T, r)."""
         if self.center is None:
             return W - self.xp.mean(W, axis=-2, keepdims=True)
-        return W - (self.center if W.ndim == 4 else self.center[:, None])
+        return W - (self.center if W.ndim == 4 else self.center[:, None, ...])
 
     def spread(self, direction: Array) -> Array:
         """The change of the deviation along a direction."""
@@ -209,7 +209,7 @@ class StackedProblems:
         """Objective at L points of every problem, (P, L): W (P, L, G, T, r)."""
         xp = self.xp
         loss = self.loss.value(self.margins(point.Zw, point.b))
-        value = xp.sum(self.p[:, None] * loss, axis=(2, 3)) + alpha[:, None] * self.penalty_value(point.W)
+        value = xp.sum(self.p[:, None, ...] * loss, axis=(2, 3)) + alpha[:, None] * self.penalty_value(point.W)
         if self.similar:
             value = value + similarity[:, None] * xp.sum(self.deviation(point.W) ** 2, axis=(2, 3, 4))
         return value

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .._arrays import Array, like, to_numpy
+from ._memory import systems_at_once
 from ._stacked_problems import Look, Point, StackedProblems
 from ._stacked_step import (
     Active,
@@ -30,6 +31,10 @@ _PATIENCE = 20
 _COARSE_STEP, _COARSE_TOL = 0.4, 1e-2
 #: New atoms enter once the last step was this small a share of the gap.
 _SETTLED = 0.3
+#: A batch of systems is cut where the number of active groups falls below this share of its largest ...
+_ALIKE = 0.6
+#: ... and enough are left that a batch of their own is worth it.
+_FEW = 16
 
 
 @dataclass(eq=False)
@@ -153,7 +158,7 @@ class StackedRun:
             self.present = xp.isfinite(problems.beta)
         self.entering = self._entering(dual, gap)
         asks = xp.any(self.entering, axis=1)
-        goal = xp.where(self.on_target, self.goal, max(self.goal, _COARSE_TOL))
+        goal = xp.where(self.on_target, self.goal, xp.full_like(gap, max(self.goal, _COARSE_TOL)))
         # A zero model is only taken where nothing asks to enter, however little it would bring.
         done = (gap <= goal) & ~(self.fresh & asks)
         stuck = (self.waited > _PATIENCE) & ~asks
@@ -230,12 +235,14 @@ class StackedRun:
         outside = ~self.present & (dual > self.tau * (1 + 1e-10))
         settled = self.fresh | (self.decrease <= _SETTLED * gap * self.value)
         ratio = xp.where(outside & settled[:, None], dual / xp.where(self.tau > 0, self.tau, 1.0), 0.0)
-        n_present = xp.sum(xp.astype(self.present, xp.int64), axis=1)
-        most = xp.where(n_present > 5 * self._fewest, n_present // 5, self._fewest)
+        most = 1
+        if not problems.single_atoms:
+            # Groups may come in twos, or a fifth of those present; with ℓ1, where nothing ties them, one at a time
+            # needs a third of the steps.
+            count = xp.sum(xp.astype(self.present, xp.int64), axis=1, keepdims=True)
+            most = xp.where(count > 10, count // 5, 2)
         rank = xp.argsort(xp.argsort(ratio, axis=1, descending=True), axis=1)
-        return (ratio > 0) & (rank < most[:, None])
-
-    _fewest = 2
+        return (ratio > 0) & (rank < most)
 
     def _newton(self, look: Look, point: Point, counts: np.ndarray):
         """One step of all running problems."""
@@ -262,10 +269,9 @@ class StackedRun:
         """Solve the systems of all running problems, and spread the solutions over (P, G, T, r)."""
         xp, problems = self.xp, self.problems
         P, G, T, r = problems.P, problems.G, problems.T, problems.r
-        ids = np.flatnonzero(self.running)
         pieces, shifts, start = [], np.zeros(P, dtype=np.int64), 0
         offset, firsts = 0, np.full(P, -1, dtype=np.int64)
-        for part in self._slices(ids, counts):
+        for part in self._slices(counts):
             a = max(int(counts[part].max()), 1)
             chosen = like(self.best, part, dtype=xp.int64)
             active = Active(chosen, xp.take(order, chosen, axis=0)[:, :a], None)
@@ -286,6 +292,18 @@ class StackedRun:
         place = like(self.best, np.where(firsts < 0, start, shifts), dtype=xp.int64)
         return *spread, xp.take(flat, place, axis=0)
 
-    def _slices(self, ids: np.ndarray, counts: np.ndarray):
-        """Cut the running problems into batches of like size that fit in memory."""
-        return [ids]
+    def _slices(self, counts: np.ndarray) -> list[np.ndarray]:
+        """Cut the running problems into batches whose systems are of like size and fit in memory."""
+        problems = self.problems
+        ids = np.flatnonzero(self.running)
+        ids = ids[np.argsort(-counts[ids], kind="stable")]
+        parts = []
+        while len(ids):
+            largest = max(int(counts[ids[0]]), 1)
+            length = min(len(ids), systems_at_once(self.best, problems.T, largest * problems.r, problems.n))
+            alike = int(np.sum(counts[ids] >= _ALIKE * largest))
+            if alike < length and len(ids) - alike >= _FEW:
+                length = alike
+            parts.append(ids[:length])
+            ids = ids[length:]
+        return parts

@@ -109,17 +109,17 @@ def enter(problems: StackedProblems, point: Point, look: Look, terms: Terms, ent
     forward = problems.of_atoms(gamma) * descent(look, terms.similarity)
     blocks = problems.penalty.prox(problems.blocks(forward)[..., None], threshold[..., None])[..., 0]
     direction = xp.reshape(blocks, point.W.shape)
-    change = problems.scores(direction[:, None])
+    change = problems.scores(direction[:, None, ...])
     lengths = like(point.W, _ENTRY_LENGTHS)
-    margins = problems.margins(point.Zw, point.b)[:, None] + lengths[:, None, None] * change
+    margins = problems.margins(point.Zw, point.b)[:, None, ...] + lengths[:, None, None] * change
     price = terms.alpha * problems.penalty_value(direction)
-    value = xp.sum(problems.p[:, None] * problems.loss.value(margins), axis=(2, 3)) + price[:, None] * lengths
+    value = xp.sum(problems.p[:, None, ...] * problems.loss.value(margins), axis=(2, 3)) + price[:, None] * lengths
     if problems.similar:
         spread = problems.spread(direction)
         bend, slope = xp.sum(spread**2, axis=(1, 2, 3)), 2 * xp.sum(spread * look.deviation, axis=(1, 2, 3))
         value = value + terms.similarity[:, None] * (bend[:, None] * lengths**2 + slope[:, None] * lengths)
     best = xp.take(lengths, xp.argmin(value, axis=1))
-    return Point(point.W + best[:, None, None, None] * direction, point.b, point.Zw + best[:, None, None] * change[:, 0])
+    return Point(point.W + best[:, None, None, None] * direction, point.b, point.Zw + best[:, None, None] * change[:, 0, ...])
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +162,7 @@ def solve_system(problems: StackedProblems, active: Active, inside: Array, curva
     """
     xp = problems.xp
     M, a = active.shape
-    real = xp.reshape(active.real[:, :, None] & xp.ones((1, 1, problems.r), dtype=xp.bool), (M, 1, -1))
+    real = xp.reshape(active.real[:, :, None] & xp.ones((1, 1, problems.r), dtype=xp.bool, device=active.ids.device), (M, 1, -1))
     scale = xp.where(real, active.take(problems, curvature.scale), 0.0)
     diagonal = xp.where(real, active.take(problems, curvature.diagonal), 1.0)
     direction = xp.where(real, active.take(problems, curvature.direction), 0.0)
@@ -216,11 +216,11 @@ def advance(problems, point: Point, terms: Terms, move: tuple, value: Array, dec
     xp = problems.xp
     u, du, db = move
     lengths = like(point.W, _LENGTHS)
-    W = u[:, None] + lengths[:, None, None, None] * du[:, None]
+    W = u[:, None, ...] + lengths[:, None, None, None] * du[:, None, ...]
     if problems.penalty.is_norm:
         shrunk = problems.penalty.prox(problems.blocks(W)[..., None], threshold[:, None, :, None])
         W = xp.reshape(shrunk, W.shape)
-    tried = Point(W, point.b[:, None] + lengths[:, None] * db[:, None], problems.scores(W))
+    tried = Point(W, point.b[:, None, :] + lengths[:, None] * db[:, None, :], problems.scores(W))
     reached = problems.value(tried, terms.alpha, terms.similarity)
     enough = reached <= value[:, None] - 1e-4 * lengths * decrease[:, None]
     # Near the optimum the decrease drowns in rounding: then a full step is taken unless it visibly climbs.

@@ -44,6 +44,6 @@ def chunks(stack: Stack) -> list[tuple[np.ndarray, np.ndarray]]:
     ]
 
 
-def systems_at_once(array: Array, T: int, m: int, n: int) -> int:
-    """How many problems' Newton systems of T subjects, m coordinates and n trials fit together."""
-    return max(1, int(free_bytes(array) / 2 // (8 * T * m * (3 * n + 8 * m))))
+def systems_at_once(room: int, T: int, m: int, n: int) -> int:
+    """How many problems' Newton systems of T subjects, m coordinates and n trials fit into some bytes."""
+    return max(1, room // (8 * T * m * (3 * n + 8 * m)))

@@ -5,17 +5,24 @@ P = B K problems come first, then G groups, T subjects and r features of a group
 whole: a group over all subjects, or with ℓ1 a single coefficient (then G = d, r = 1 and there are G T atoms).
 """
 
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
 
 from .._arrays import Array, like, matmul_transposed, namespace, positive_part
 from ..groups import Groups
 from ..penalties import L1
 from ..stack import Stack
 
+#: Step lengths that are tried at once, and what the damping is multiplied with where each is the first to do.
+LENGTHS = (1.0, 0.5, 0.25, 1 / 16, 1 / 128, 1 / 2048)
+DAMPING_FACTORS = (1 / 16, 1.0, 1.0, 4.0, 16.0, 64.0)
+#: Lengths of an entering group's proximal step, of which the best is taken.
+ENTRY_LENGTHS = tuple(2.0**-k for k in range(-2, 10))
 
-@dataclass(frozen=True, eq=False)
-class Point:
+
+class Point(NamedTuple):
     """Where all problems stand: W (P, G, T, r), b (P, T), and Z w of every trial, (P, T, n)."""
 
     W: Array
@@ -23,8 +30,7 @@ class Point:
     Zw: Array
 
 
-@dataclass(frozen=True, eq=False)
-class Look:
+class Look(NamedTuple):
     """What is known at a point, whatever alpha and similarity.
 
     Attributes
@@ -77,6 +83,35 @@ class StackedProblems:
         self.p = self.per_problem(stack.trial_weight)
         self.y_of = xp.reshape(self._repeat_over_columns(stack.y), (self.P, self.T, self.n))
         self.Z = self._signed_rows(stack)
+        self._constants()
+
+    def _constants(self) -> None:
+        """What never changes is made once: nothing but products with the trials is left to do in a step."""
+        xp = self.xp
+        self.free = self.beta == 0
+        self.penalised = (self.beta > 0) & xp.isfinite(self.beta)
+        #: β where it is positive and finite, and elsewhere 1, or 0
+        self.safe_beta = xp.where(self.penalised, self.beta, 1.0)
+        self.finite_beta = xp.where(self.penalised, self.beta, 0.0)
+        weight = 2 * xp.sum(self.p, axis=2)
+        self.subject_weight = xp.where(weight > 0, weight, 1.0)
+        self.root_weight = xp.sqrt(2 * self.p)
+        bend = 2 * self._against(self.p, self._matrix**2)
+        #: which slots hold a feature that is not all zero
+        self.real = bend > 1e-300
+        #: diagonal of the Hessian with all trials inside the margin, (P, G, T, r), and its sum over each atom
+        self.bend = xp.where(self.real, bend, 1e-300)
+        self.trace = xp.sum(self.blocks(self.bend), axis=-1)
+        self.atom_size = 1 if self.single_atoms else self.T * self.r
+        self.range_P, self.range_G = (xp.arange(size, device=self.p.device) for size in (self.P, self.G))
+        subjects = xp.arange(self.T, device=self.p.device)
+        #: first row of every problem and subject in `rows`
+        self.first_rows = ((self.range_P // self.K)[:, None] * self.T + subjects[None, :]) * (self.G + 1)
+        padding = np.zeros((1, 4, self.T * self.r))
+        padding[:, 1] = 1.0
+        self.no_group = xp.reshape(like(self.p, padding), (1, -1))
+        self.lengths, self.entry_lengths = like(self.p, LENGTHS), like(self.p, ENTRY_LENGTHS)
+        self.damping_factors = like(self.p, DAMPING_FACTORS)
 
     # Layout.
 
@@ -137,10 +172,6 @@ class StackedProblems:
         """Return which groups hold any of some atoms, (P, G) from (P, atoms)."""
         return self.xp.any(self.xp.reshape(atoms, (self.P, self.G, self.T)), axis=2) if self.single_atoms else atoms
 
-    def atom_sums(self, slots: Array) -> Array:
-        """Sum slots over each atom, (P, atoms)."""
-        return self.xp.sum(self.blocks(slots), axis=-1)
-
     # Products with the trials.
 
     @cached_property
@@ -167,21 +198,10 @@ class StackedProblems:
         found = xp.reshape(found, (self.B, self.T, self.K, self.G, self.r))
         return xp.reshape(xp.permute_dims(found, (0, 2, 3, 1, 4)), (self.P, self.G, self.T, self.r))
 
-    @cached_property
-    def bend(self) -> Array:
-        """Diagonal of the Hessian with all trials inside the margin, (P, G, T, r)."""
-        found = 2 * self._against(self.p, self._matrix**2)
-        return self.xp.where(found > 1e-300, found, 1e-300)
-
-    @cached_property
-    def trace(self) -> Array:
-        """Sum of the bend over each atom, (P, atoms)."""
-        return self.atom_sums(self.bend)
-
-    @cached_property
-    def atom_size(self) -> int:
-        """Number of coefficients of an atom, padding included."""
-        return 1 if self.single_atoms else self.T * self.r
+    @property
+    def rows(self) -> Array:
+        """Rows of the trials of every data set, subject and group, (B T (G + 1), r n)."""
+        return self.xp.reshape(self.Z, (self.B * self.T * (self.G + 1), self.r * self.n))
 
     # What is minimised.
 

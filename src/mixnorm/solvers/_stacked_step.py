@@ -1,246 +1,344 @@
-r"""One Newton step of all problems at once, by the normal map; see `newton` for the formulas.
+r"""The pieces of a Newton step of all problems at once, by the normal map; see `newton` for the formulas.
 
-Every problem has its own active groups. They are gathered to the front, so that the systems of all problems have the
-same size, that of the largest; what is left over is a group of zeros with the identity on the diagonal.
+Each is a function of arrays that never asks the host for anything, so that it can be recorded and replayed. In between
+`_stacked_system` solves the linear systems, whose sizes change from step to step.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from .._arrays import Array, like
-from ._stacked_linalg import add_to_diagonal, solve_posdef
+from .._arrays import Array, positive_part
+from .._lq import prox_lq_in_steps
 from ._stacked_problems import Look, Point, StackedProblems
 
-#: Step lengths that are tried at once, and what the damping is multiplied with where each is the first to do.
-_LENGTHS = (1.0, 0.5, 0.25, 1 / 16, 1 / 128, 1 / 2048)
-_DAMPING_FACTORS = (1 / 16, 1.0, 1.0, 4.0, 16.0, 64.0)
+#: What the damping is multiplied with where no length will do, and its bounds.
 _REFUSED_FACTOR = 1e3
 _MIN_DAMPING, _MAX_DAMPING = 1e-10, 1e3
-#: Lengths of an entering group's proximal step, of which the best is taken.
-_ENTRY_LENGTHS = tuple(2.0**-k for k in range(-2, 10))
+#: γ of the normal map in units of one over the group's share of the trace of the Hessian, as in `_newton_problem`.
+_GAMMA = 25.0
+#: New atoms enter once the last step was this small a share of the gap.
+_SETTLED = 0.3
 
 
-@dataclass(frozen=True, eq=False)
-class Terms:
-    """The parameters of every problem: alpha, similarity, damping (P,), and alpha β of the atoms, (P, atoms)."""
+class Aim(NamedTuple):
+    """What every problem is after: alpha, similarity and the gap (P,), and whether it only just set out for it."""
 
     alpha: Array
     similarity: Array
+    goal: Array
+    fresh: Array
+
+
+class Progress(NamedTuple):
+    """How every problem gets on, (P,).
+
+    The damping; the least gap and value at this aim; steps since there was progress; the last step's predicted decrease.
+    """
+
     damping: Array
-    tau: Array
-    gamma: Array
+    best: Array
+    lowest: Array
+    waited: Array
+    decrease: Array
 
 
-@dataclass(frozen=True, eq=False)
-class Curvature:
-    """Curvature and slope of the penalty on slots (P, G, T, r); see `_newton_system.Curvature`.
+class Judged(NamedTuple):
+    """A look at all problems: flags (4, P) to be fetched (done, stuck, asks for atoms, groups), and who enters."""
+
+    flags: Array
+    entering: Array
+    look: Look
+    progress: Progress
+
+
+class Prepared(NamedTuple):
+    """A Newton step before its systems are solved.
 
     Attributes
     ----------
-    scale : R; 0 masks a coordinate out
-    diagonal : c + 2 similarity R² + damping, 1 where masked
-    direction : k √c
-    slope : gradient of the penalty
-    gamma : of the normal map, (P, atoms); 0 where the penalty is smooth
-    mask : which slots are active
+    packed : array of shape (P G + 1, 4 T r)
+        Scale R, diagonal, direction k √c and right-hand side of every group; the last row is that of no group.
+    packed_rows, trial_rows : arrays of shape (P, G) and (P, T, G)
+        Which rows of ``packed`` and of the trials hold the active groups of a problem; they come first.
+    spread : array of shape (P, G)
+        At which place an active group stands; −1: not active.
+    root : array of shape (P, T, n)
+        √(2p) of the trials inside the margin, else 0.
+    u, gamma, slope, residual : arrays of shape (P, G, T, r)
+    threshold : array of shape (P, atoms)
     """
 
-    scale: Array
-    diagonal: Array
-    direction: Array
-    slope: Array
+    packed: Array
+    packed_rows: Array
+    trial_rows: Array
+    spread: Array
+    root: Array
+    u: Array
     gamma: Array
-    mask: Array
+    residual: Array
+    threshold: Array
+    value: Array
 
 
-@dataclass(frozen=True, eq=False)
-class Moved:
-    """A step: the new point, whether it was taken, its predicted decrease, and the damping for the next."""
+class Step(NamedTuple):
+    """Solutions of the systems: δw and H(δw, δb), (P, G, T, r), and δb, (P, T)."""
 
-    point: Point
-    decrease: Array
-    damping: Array
+    dw: Array
+    bent: Array
+    db: Array
+
+
+def _clip(xp, values: Array, least: float, most: float) -> Array:
+    return xp.where(values < least, least, xp.where(values > most, most, values))
+
+
+def _wide(values: Array) -> Array:
+    return values[:, None, None, None]
 
 
 def descent(look: Look, similarity: Array) -> Array:
     """Minus the gradient of the smooth part, (P, G, T, r)."""
-    return look.pull - 2 * similarity[:, None, None, None] * look.deviation
+    return look.pull - 2 * _wide(similarity) * look.deviation
 
 
-def penalty_curvature(problems: StackedProblems, W: Array, look: Look, terms: Terms, present: Array) -> Curvature:
-    """Curvature and gradient of the penalty at W, the similarity's and the damping's curvature added."""
-    xp, q, atoms = problems.xp, problems.q, problems.of_atoms
-    mask = atoms(present) & (problems.bend > 1e-300)
-    own = terms.damping[:, None, None, None] * problems.bend + 2 * terms.similarity[:, None, None, None]
-    if not problems.penalty.is_norm:
-        tau = atoms(xp.where(present, terms.tau, 0.0))
-        one = xp.astype(mask, W.dtype)
-        diagonal = xp.where(mask, tau + own, 1.0)
-        return Curvature(one, diagonal, xp.zeros_like(W), tau * W, xp.zeros_like(terms.gamma), mask)
-    smooth = (terms.tau == 0) | (look.norms == 0)
-    norm, tau = xp.where(smooth, 1.0, look.norms), xp.where(smooth, 0.0, terms.tau)
-    bent = mask & atoms(~smooth)
-    ratio = xp.where(bent, xp.abs(W) / atoms(norm), 1.0)
-    sign = xp.sign(W)
-    slope = xp.where(bent, atoms(tau) * sign * ratio ** (q - 1), 0.0)
-    gamma = xp.where(smooth | ~present, 0.0, terms.gamma)
-    if q == 1:
-        one, zero = xp.astype(mask, W.dtype), xp.zeros_like(W)
-        return Curvature(one, xp.where(mask, own, 1.0), zero, slope, gamma, mask)
-    weight = xp.minimum((q - 1) * tau / norm, 1e8 * problems.trace)
-    scale = xp.where(mask, ratio ** (1 - q / 2), 0.0)
-    direction = xp.where(bent, sign * ratio ** (q / 2), 0.0) * atoms(xp.sqrt(weight))
-    if q < 2:
-        # For small coefficients the step must be long in u, where the prox is smooth, not in w, where it is not.
-        longer = norm / xp.where(tau > 0, tau, 1.0) / stiffness(problems, terms.similarity)
-        gamma = xp.where(gamma > 0, xp.maximum(gamma, longer), 0.0)
-    return Curvature(scale, xp.where(mask, atoms(weight) + own * scale**2, 1.0), direction, slope, gamma, mask)
+def dual_norms(problems: StackedProblems, pull: Array) -> Array:
+    """Dual norm of every atom, (P, atoms)."""
+    return problems.penalty.dual_norm(problems.blocks(pull)[..., None])[..., 0]
 
 
-def stiffness(problems: StackedProblems, similarity: Array) -> Array:
+def is_present(problems: StackedProblems, look: Look) -> Array:
+    """Atoms that are not zero, or never are, (P, atoms)."""
+    return (look.norms > 0) | problems.free if problems.penalty.is_norm else problems.penalised | problems.free
+
+
+def _value(look: Look, aim: Aim) -> Array:
+    return look.loss + aim.similarity * look.spread + aim.alpha * look.penalty
+
+
+def _gamma(problems: StackedProblems, similarity: Array) -> Array:
+    return _GAMMA / (_stiffness(problems, similarity) * problems.trace)
+
+
+def _stiffness(problems: StackedProblems, similarity: Array) -> Array:
     """How much stiffer the similarity term makes every atom, (P, atoms): 1 without it."""
     return 1 + 2 * similarity[:, None] * problems.atom_size / problems.trace
 
 
-def enter(problems: StackedProblems, point: Point, look: Look, terms: Terms, entering: Array) -> Point:
+# A look: how far is every problem, and what does it need?
+
+
+def judge(problems: StackedProblems, point: Point, aim: Aim, progress: Progress) -> Judged:
+    """Gap, progress and violators of every problem."""
+    xp = problems.xp
+    look = problems.look(point)
+    pull = descent(look, aim.similarity)
+    dual = dual_norms(problems, pull)
+    value = _value(look, aim)
+    gap = _gap(problems, look, point, (pull, dual), aim)
+    better = (gap < 0.9 * progress.best) | (value < (1 - 1e-13) * progress.lowest)
+    waited = xp.where(better, 0.0, progress.waited)
+    progress = Progress(
+        progress.damping, xp.minimum(gap, progress.best), xp.minimum(value, progress.lowest), waited, progress.decrease
+    )
+    present = is_present(problems, look)
+    settled = aim.fresh | (progress.decrease <= _SETTLED * gap * value)
+    entering = _entering(problems, present, dual, aim, settled)
+    asks = xp.any(entering, axis=1)
+    # A zero model is only taken where nothing asks to enter, however little it would bring.
+    done = (gap <= aim.goal) & ~(aim.fresh & asks)
+    count = xp.sum(xp.astype(problems.groups_with(present | entering), xp.int64), axis=1)
+    flags = [xp.astype(flag, xp.int64) for flag in (done, asks)]
+    return Judged(xp.stack([*flags, xp.astype(waited, xp.int64), count]), entering, look, progress)
+
+
+def _gap(problems: StackedProblems, look: Look, point: Point, gradient: tuple[Array, Array], aim: Aim) -> Array:
+    """The certificate's gap, from what the solver has at hand; the certificate itself has the last word."""
+    xp = problems.xp
+    pull, dual = gradient
+    value = _value(look, aim)
+    S1, S2 = xp.sum(look.a, axis=(1, 2)), look.loss + aim.similarity * look.spread
+    if problems.center is not None:
+        S1 = S1 - 2 * aim.similarity * xp.sum(look.deviation * problems.center, axis=(1, 2, 3))
+    share = xp.where(problems.penalised, dual / problems.safe_beta, 0.0) / aim.alpha[:, None]
+    kappa = S1 / xp.where(S2 > 0, 2 * S2, 1.0)
+    if problems.penalty.is_norm:
+        largest = xp.max(share, axis=1)
+        kappa = xp.minimum(kappa, 1 / xp.where(largest > 0, largest, 1e-300))
+    else:
+        S2 = S2 + xp.sum(share * xp.where(problems.penalised, dual, 0.0), axis=1) / 2
+        kappa = S1 / xp.where(S2 > 0, 2 * S2, 1.0)
+    kappa = positive_part(kappa)
+    difference = xp.abs(value - (kappa * S1 - kappa**2 * S2)) + _lack(problems, look, point, pull)
+    return xp.where(value > 0, difference / xp.where(value > 0, value, 1.0), 0.0)
+
+
+def _lack(problems: StackedProblems, look: Look, point: Point, pull: Array) -> Array:
+    """What unpenalised coefficients and intercepts still lack of their equalities makes the dual value too high."""
+    xp = problems.xp
+    lack = xp.sum(xp.abs(look.pull_b * point.b) + look.pull_b**2 / problems.subject_weight, axis=1)
+    if problems.has_free:
+        own = xp.abs(pull * point.W) + pull**2 / problems.bend
+        lack = lack + xp.sum(xp.where(problems.of_atoms(problems.free), own, 0.0), axis=(1, 2, 3))
+    return lack
+
+
+def _entering(problems: StackedProblems, present: Array, dual: Array, aim: Aim, settled: Array) -> Array:
+    """The absent atoms whose gradient asks most for them, (P, atoms): few at a time, and none until settled."""
+    xp = problems.xp
+    if not problems.penalty.is_norm:
+        return xp.zeros_like(present)
+    ratio = dual / (aim.alpha[:, None] * problems.safe_beta)
+    asking = problems.penalised & ~present & (ratio > 1 + 1e-10) & settled[:, None]
+    ratio = xp.where(asking, ratio, 0.0)
+    if problems.single_atoms:
+        # where nothing ties them, one at a time needs a third of the steps
+        return asking & (ratio >= xp.max(ratio, axis=1, keepdims=True))
+    # groups may come in twos, or a fifth of those present
+    count = xp.sum(xp.astype(present, xp.int64), axis=1, keepdims=True)
+    rank = xp.argsort(xp.argsort(ratio, axis=1, descending=True), axis=1)
+    return asking & (rank < xp.where(count > 10, count // 5, 2))
+
+
+def enter(problems: StackedProblems, point: Point, look: Look, aim: Aim, entering: Array) -> tuple[Point, Look]:
     """Proximal step of the entering atoms (P, atoms), its common length the best of several."""
     xp = problems.xp
-    gamma = xp.where(entering, terms.gamma, 0.0)
-    threshold = xp.where(entering, terms.gamma * xp.where(entering, terms.tau, 0.0), 0.0)
-    forward = problems.of_atoms(gamma) * descent(look, terms.similarity)
-    blocks = problems.penalty.prox(problems.blocks(forward)[..., None], threshold[..., None])[..., 0]
-    direction = xp.reshape(blocks, point.W.shape)
+    gamma = xp.where(entering, _gamma(problems, aim.similarity), 0.0)
+    threshold = gamma * aim.alpha[:, None] * problems.safe_beta
+    forward = problems.of_atoms(gamma) * descent(look, aim.similarity)
+    direction = _prox(problems, forward, threshold)
     change = problems.scores(direction[:, None, ...])
-    lengths = like(point.W, _ENTRY_LENGTHS)
+    lengths = problems.entry_lengths
     margins = problems.margins(point.Zw, point.b)[:, None, ...] + lengths[:, None, None] * change
-    price = terms.alpha * problems.penalty_value(direction)
+    price = aim.alpha * problems.penalty_value(direction)
     value = xp.sum(problems.p[:, None, ...] * problems.loss.value(margins), axis=(2, 3)) + price[:, None] * lengths
     if problems.similar:
         spread = problems.spread(direction)
         bend, slope = xp.sum(spread**2, axis=(1, 2, 3)), 2 * xp.sum(spread * look.deviation, axis=(1, 2, 3))
-        value = value + terms.similarity[:, None] * (bend[:, None] * lengths**2 + slope[:, None] * lengths)
+        value = value + aim.similarity[:, None] * (bend[:, None] * lengths**2 + slope[:, None] * lengths)
     best = xp.take(lengths, xp.argmin(value, axis=1))
-    return Point(point.W + best[:, None, None, None] * direction, point.b, point.Zw + best[:, None, None] * change[:, 0, ...])
+    point = Point(point.W + _wide(best) * direction, point.b, point.Zw + best[:, None, None] * change[:, 0, ...])
+    return point, problems.look(point)
 
 
-@dataclass(frozen=True, eq=False)
-class Active:
-    """The active groups of some problems, gathered: which problems (M,), which groups (M, a), where they are real."""
-
-    ids: Array
-    groups: Array
-    real: Array
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(M, a)."""
-        return self.groups.shape
-
-    def take(self, problems: StackedProblems, slots: Array) -> Array:
-        """Return slots (P, G, T, r) of the active groups as (M, T, a r)."""
-        xp = problems.xp
-        M, a = self.shape
-        rows = xp.reshape(self.ids[:, None] * problems.G + self.groups, (-1,))
-        found = xp.take(xp.reshape(slots, (problems.P * problems.G, problems.T * problems.r)), rows, axis=0)
-        found = xp.reshape(found, (M, a, problems.T, problems.r))
-        return xp.reshape(xp.permute_dims(found, (0, 2, 1, 3)), (M, problems.T, a * problems.r))
-
-    def rows(self, problems: StackedProblems) -> Array:
-        """Return the rows of the trials of the active groups, (M, T, a r, n)."""
-        xp = problems.xp
-        M, a = self.shape
-        T, G = problems.T, problems.G
-        subject = (self.ids // problems.K)[:, None] * T + xp.arange(T, device=self.ids.device)[None, :]
-        place = subject[:, :, None] * (G + 1) + xp.where(self.real, self.groups, G)[:, None, :]
-        flat = xp.reshape(problems.Z, (problems.B * T * (G + 1), problems.r * problems.n))
-        return xp.reshape(xp.take(flat, xp.reshape(place, (-1,)), axis=0), (M, T, a * problems.r, problems.n))
-
-
-def solve_system(problems: StackedProblems, active: Active, inside: Array, curvature: Curvature, residual, pull_b):
-    """Solve the Newton systems of some problems.
-
-    Returns (M, 2, a, T, r): δw of the active groups and what the Hessian of the loss makes of (δw, δb); and δb, (M, T).
-    """
-    xp = problems.xp
-    M, a = active.shape
-    real = xp.reshape(active.real[:, :, None] & xp.ones((1, 1, problems.r), dtype=xp.bool, device=active.ids.device), (M, 1, -1))
-    scale = xp.where(real, active.take(problems, curvature.scale), 0.0)
-    diagonal = xp.where(real, active.take(problems, curvature.diagonal), 1.0)
-    direction = xp.where(real, active.take(problems, curvature.direction), 0.0)
-    right = -scale * active.take(problems, residual)
-    weight = 2 * xp.take(problems.p * xp.astype(inside, problems.p.dtype), active.ids, axis=0)
-    root = xp.sqrt(weight)
-    rows = active.rows(problems) * root[:, :, None, :]
-    hessian = xp.matmul(rows, xp.matrix_transpose(rows))
-    S = hessian
-    if 1 < problems.q < 2 or (problems.single_atoms and problems.T > 1):
-        S = hessian * scale[..., :, None] * scale[..., None, :]
-    lean = []
-    if problems.fit_intercept:
-        y_root = (xp.take(problems.y_of, active.ids, axis=0) * root)[..., None]
-        against = xp.matmul(rows, y_root)[..., 0]
-        total = xp.sum(weight, axis=-1, keepdims=True)
-        total = xp.where(total > 0, total, 1.0)
-        g_b = -xp.take(pull_b, active.ids, axis=0)[..., None]
-        lean = [(scale * against / xp.sqrt(total))[..., None]]
-        right = right + scale * against * g_b / total
-    z = _solve(problems, S, diagonal, direction, lean, right, a)
-    dw = scale * z
-    bent = xp.matmul(hessian, dw[..., None])[..., 0]
-    db = xp.zeros_like(dw[..., 0])
-    if problems.fit_intercept:
-        db = ((-g_b - xp.sum(against * dw, axis=-1, keepdims=True)) / total)[..., 0]
-        bent = bent + against * db[..., None]
-    both = xp.reshape(xp.stack([dw, bent], axis=1), (M, 2, problems.T, a, problems.r))
-    return xp.permute_dims(both, (0, 1, 3, 2, 4)), db
-
-
-def _solve(problems, S, diagonal, direction, lean, right, a):
-    """Solve (S + diagonal − lean lean' − Σ_g k_g k_g') z = right for one subject, (M, 1, m)."""
-    xp = problems.xp
-    M = S.shape[0]
-    columns = list(lean)
-    if problems.penalty.is_norm and problems.q > 1:
-        blocks = xp.reshape(direction, (M, 1, a, problems.r, 1))
-        unit = xp.eye(a, dtype=S.dtype, device=S.device)[:, None, :]
-        columns.append(xp.reshape(blocks * unit, (M, 1, a * problems.r, a)))
-    if columns:
-        V = xp.concat(columns, axis=-1) if len(columns) > 1 else columns[0]
-        S = S - xp.matmul(V, xp.matrix_transpose(V))
+def _prox(problems: StackedProblems, W: Array, threshold: Array) -> Array:
+    """Prox of slots (P, ..., G, T, r), one threshold for each atom."""
+    blocks, threshold = problems.blocks(W)[..., None], threshold[..., None]
+    if 1 < problems.q < 2:
+        shrunk = prox_lq_in_steps(blocks, threshold, problems.q)
     else:
-        S = xp.asarray(S, copy=True)
-    return solve_posdef(add_to_diagonal(S, diagonal), right[..., None])[..., 0]
+        shrunk = problems.penalty.prox(blocks, threshold)
+    return problems.xp.reshape(shrunk, W.shape)
 
 
-def advance(problems, point: Point, terms: Terms, move: tuple, value: Array, decrease: Array, threshold) -> Moved:
+# A step: before its systems are solved, and after.
+
+
+def prepare(problems: StackedProblems, point: Point, look: Look, aim: Aim, damping: Array) -> Prepared:
+    """Curvature and slope of the penalty, right-hand sides, and which groups are active."""
+    xp = problems.xp
+    present = is_present(problems, look)
+    scale, diagonal, direction, slope, gamma = _penalty_curvature(problems, point.W, look, aim, (damping, present))
+    residual = slope - descent(look, aim.similarity)
+    groups = problems.groups_with(present)
+    order = xp.argsort(xp.astype(groups, xp.int8), axis=1, descending=True, stable=True)
+    place = xp.argsort(order, axis=1)
+    first = xp.sum(xp.astype(groups, xp.int64), axis=1, keepdims=True)
+    active = problems.range_G < first
+    packed_rows = xp.where(active, problems.range_P[:, None] * problems.G + order, problems.P * problems.G)
+    group = xp.where(active, order, problems.G)[:, None, :]
+    trial_rows = problems.first_rows[:, :, None] + group
+    parts = xp.stack([scale, diagonal, direction, -scale * residual], axis=2)
+    packed = xp.concat([xp.reshape(parts, (problems.P * problems.G, -1)), problems.no_group], axis=0)
+    inside = problems.margins(point.Zw, point.b) < 1
+    threshold = gamma * aim.alpha[:, None] * problems.safe_beta
+    gamma = problems.of_atoms(gamma)
+    return Prepared(
+        packed,
+        packed_rows,
+        trial_rows,
+        xp.where(groups, place, -1),
+        xp.where(inside, problems.root_weight, 0.0),
+        point.W + gamma * slope,
+        gamma + xp.zeros_like(slope),
+        residual,
+        threshold,
+        _value(look, aim),
+    )
+
+
+def _penalty_curvature(problems: StackedProblems, W: Array, look: Look, aim: Aim, rest: tuple[Array, Array]):
+    """R, diagonal, k √c and gradient of the penalty at W, on slots; and the γ of the normal map, on atoms.
+
+    The similarity's and the damping's curvature is in the diagonal; γ is 0 where the penalty is smooth.
+    """
+    xp, q, atoms = problems.xp, problems.q, problems.of_atoms
+    damping, present = rest
+    mask = atoms(present) & problems.real
+    own = _wide(damping) * problems.bend + 2 * _wide(aim.similarity)
+    one, zero = xp.astype(mask, W.dtype), xp.zeros_like(W)
+    tau = xp.where(present, aim.alpha[:, None] * problems.finite_beta, 0.0)
+    if not problems.penalty.is_norm:
+        return one, xp.where(mask, atoms(tau) + own, 1.0), zero, atoms(tau) * W, xp.zeros_like(tau)
+    bent = present & problems.penalised
+    norm = xp.where(bent, look.norms, 1.0)
+    gamma = xp.where(bent, _gamma(problems, aim.similarity), 0.0)
+    sign = xp.sign(W)
+    if q == 1:
+        return one, xp.where(mask, own, 1.0), zero, atoms(tau) * sign, gamma
+    ratio = xp.abs(W) / atoms(norm)
+    weight = xp.minimum((q - 1) * tau / norm, 1e8 * problems.trace)
+    if q == 2:
+        direction = xp.where(atoms(bent), W / atoms(norm), 0.0)
+        slope, scale = atoms(tau) * direction, one
+    else:
+        direction = xp.where(atoms(bent), sign * ratio ** (q / 2), 0.0)
+        slope = atoms(tau) * sign * ratio ** (q - 1)
+        scale = one * xp.where(atoms(bent), ratio ** (1 - q / 2), 1.0)
+        # For small coefficients the step must be long in u, where the prox is smooth, not in w, where it is not.
+        longer = norm / xp.where(tau > 0, tau, 1.0) / _stiffness(problems, aim.similarity)
+        gamma = xp.where(bent, xp.maximum(gamma, longer), 0.0)
+    diagonal = xp.where(mask, atoms(weight) + own * scale**2, 1.0)
+    return scale, diagonal, direction * atoms(xp.sqrt(weight)), slope, gamma
+
+
+def advance(
+    problems: StackedProblems, point: Point, aim: Aim, progress: Progress, prepared: Prepared, step: Step, pull_b: Array
+) -> tuple[Point, Aim, Progress]:
     """Try several lengths of the step through the prox at once, and take the first that lowers the objective enough."""
     xp = problems.xp
-    u, du, db = move
-    lengths = like(point.W, _LENGTHS)
-    W = u[:, None, ...] + lengths[:, None, None, None] * du[:, None, ...]
+    decrease = xp.sum(pull_b * step.db, axis=1) - xp.sum(prepared.residual * step.dw, axis=(1, 2, 3))
+    predicted = step.bent + prepared.residual + _wide(progress.damping) * problems.bend * step.dw
+    if problems.similar:
+        predicted = predicted + 2 * _wide(aim.similarity) * problems.spread(step.dw)
+    du = step.dw - prepared.gamma * predicted
+    lengths = problems.lengths
+    W = prepared.u[:, None, ...] + lengths[:, None, None, None] * du[:, None, ...]
     if problems.penalty.is_norm:
-        shrunk = problems.penalty.prox(problems.blocks(W)[..., None], threshold[:, None, :, None])
-        W = xp.reshape(shrunk, W.shape)
-    tried = Point(W, point.b[:, None, :] + lengths[:, None] * db[:, None, :], problems.scores(W))
-    reached = problems.value(tried, terms.alpha, terms.similarity)
-    enough = reached <= value[:, None] - 1e-4 * lengths * decrease[:, None]
+        W = _prox(problems, W, prepared.threshold[:, None, :])
+    tried = Point(W, point.b[:, None, :] + lengths[:, None] * step.db[:, None, :], problems.scores(W))
+    reached = problems.value(tried, aim.alpha, aim.similarity)
+    value = prepared.value[:, None]
+    enough = reached <= value - 1e-4 * lengths * decrease[:, None]
     # Near the optimum the decrease drowns in rounding: then a full step is taken unless it visibly climbs.
-    drowned = (decrease[:, None] <= 1e-9 * value[:, None]) & (reached <= value[:, None] * (1 + 1e-14))
+    drowned = (decrease[:, None] <= 1e-9 * value) & (reached <= value * (1 + 1e-14))
     taken = enough | drowned
-    any_taken = xp.any(taken, axis=1)
-    first = xp.argmax(xp.astype(taken, xp.int64), axis=1)
-    factor = xp.where(any_taken, xp.take(like(point.W, _DAMPING_FACTORS), first), _REFUSED_FACTOR)
-    damping = xp.clip(terms.damping * factor, _MIN_DAMPING, _MAX_DAMPING)
-    return Moved(_choose(problems, point, tried, first, any_taken), xp.where(any_taken, decrease, float("inf")), damping)
+    accepted = xp.any(taken, axis=1)
+    first = xp.argmax(xp.astype(taken, xp.int8), axis=1)
+    factor = xp.where(accepted, xp.take(problems.damping_factors, first), _REFUSED_FACTOR)
+    damping = _clip(xp, progress.damping * factor, _MIN_DAMPING, _MAX_DAMPING)
+    decrease = xp.where(accepted, decrease, float("inf"))
+    progress = Progress(damping, progress.best, progress.lowest, progress.waited + 1, decrease)
+    aim = Aim(aim.alpha, aim.similarity, aim.goal, xp.zeros_like(aim.fresh))
+    return _chosen(problems, point, tried, first, accepted), aim, progress
 
 
-def _choose(problems, point: Point, tried: Point, first: Array, any_taken: Array) -> Point:
+def _chosen(problems: StackedProblems, point: Point, tried: Point, first: Array, accepted: Array) -> Point:
     xp = problems.xp
     L = tried.W.shape[1]
-    rows = xp.arange(problems.P, device=first.device) * L + first
+    rows = problems.range_P * L + first
 
     def pick(many, before):
         flat = xp.reshape(many, (problems.P * L, -1))
         one = xp.reshape(xp.take(flat, rows, axis=0), before.shape)
-        return xp.where(xp.reshape(any_taken, (problems.P, *(1,) * (before.ndim - 1))), one, before)
+        return xp.where(xp.reshape(accepted, (problems.P, *(1,) * (before.ndim - 1))), one, before)
 
     return Point(pick(tried.W, point.W), pick(tried.b, point.b), pick(tried.Zw, point.Zw))

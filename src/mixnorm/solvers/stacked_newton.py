@@ -61,15 +61,16 @@ def _solve_chunk(stacks: list[Stack], tol: float, max_iter: int) -> list[Solutio
     A = len(stacks)
     tables = [xp.reshape(xp.stack([getattr(c, name) for c in stacks]), (A, -1)) for name in ("alpha", "similarity")]
     W, b, _ = polish(stacks[0], *stacks[0].start())
-    found = StackedRun(problems, *tables, _GOALS[0] * tol, max_iter).run(_point(problems, W, b))
+    run = StackedRun(problems)
+    found = run.follow(tables, _point(problems, W, b), _GOALS[0] * tol, max_iter)
     solutions = _certified(stacks, *_collect(problems, found, A))
     for goal in _GOALS[1:]:
         for j, solution in enumerate(solutions):
             open_ = to_numpy((solution.gap > tol) & (solution.n_iter < max_iter))
             if open_.any():
-                table = [values[j : j + 1, :] for values in tables]
-                run = StackedRun(problems, *table, goal * tol, max_iter)
-                again = run.run(_point(problems, solution.W, solution.b), open_.ravel())
+                path = [values[j : j + 1, :] for values in tables]
+                start = _point(problems, solution.W, solution.b)
+                again = run.follow(path, start, goal * tol, max_iter, open_.ravel())
                 solutions[j] = _better(stacks[j], solution, again, problems)
     return [_first_order(cell, solution, tol, max_iter) for cell, solution in zip(stacks, solutions)]
 

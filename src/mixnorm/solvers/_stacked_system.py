@@ -1,0 +1,121 @@
+"""The linear systems of a Newton step of all problems, gathered to their active groups and solved by the batch.
+
+The active groups of a problem come first, so that all systems of a batch have the size of its largest; what is left
+over is a group of zeros with the identity on the diagonal. See `_newton_system` for the matrices.
+"""
+
+import numpy as np
+
+from .._arrays import Array, like, namespace
+from ._memory import systems_at_once
+from ._stacked_linalg import add_to_diagonal, solve_posdef
+from ._stacked_problems import StackedProblems
+from ._stacked_step import Prepared, Step
+
+#: A batch is cut where the number of active groups falls below this share of its largest ...
+_ALIKE = 0.6
+#: ... and enough are left that a batch of their own is worth it.
+_FEW = 16
+
+
+def solve_systems(
+    problems: StackedProblems, prepared: Prepared, pull_b: Array, running: np.ndarray, counts: np.ndarray, room: int
+) -> Step:
+    """Solve the systems of the running problems, ``counts`` (P,) bounding their active groups, in ``room`` bytes."""
+    xp = problems.xp
+    P, G, T, r = problems.P, problems.G, problems.T, problems.r
+    counts = np.maximum(counts, 1)
+    pieces, first, row = [], np.full((2, P), -1, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    for ids in _batches(problems, running, counts, room):
+        a = int(counts[ids].max())
+        pieces.append(_solve_batch(problems, prepared, pull_b, None if len(ids) == P else ids, a))
+        first[:, ids] = row[:, None] + np.array([[a], [1]]) * np.arange(len(ids))
+        row += np.array([a * len(ids), len(ids)])
+    first = np.where(first < 0, row[:, None], first)
+    starts = like(pull_b, first, dtype=xp.int64)
+    begin, nowhere = starts[0, :, None], int(row[0])
+    where = xp.where((prepared.spread >= 0) & (begin < nowhere), begin + prepared.spread, nowhere)
+    steps = _stacked([piece[0] for piece in pieces])
+    steps = xp.reshape(xp.take(steps, xp.reshape(where, (-1,)), axis=0), (P, G, 2, T, r))
+    db = xp.take(_stacked([piece[1] for piece in pieces]), starts[1, :], axis=0)
+    return Step(steps[:, :, 0, ...], steps[:, :, 1, ...], db)
+
+
+def _stacked(pieces: list[Array]) -> Array:
+    """Put rows one below the other, and a row of zeros last."""
+    xp = namespace(pieces[0])
+    return xp.concat([*pieces, xp.zeros_like(pieces[0][:1, ...])], axis=0)
+
+
+def _batches(problems: StackedProblems, running: np.ndarray, counts: np.ndarray, room: int) -> list[np.ndarray]:
+    """Cut the running problems into batches whose systems are of like size and fit in memory."""
+    ids = np.flatnonzero(running)
+    ids = ids[np.argsort(-counts[ids], kind="stable")]
+    parts = []
+    while len(ids):
+        largest = int(counts[ids[0]])
+        length = min(len(ids), systems_at_once(room, problems.T, largest * problems.r, problems.n))
+        alike = int(np.sum(counts[ids] >= _ALIKE * largest))
+        if alike < length and len(ids) - alike >= _FEW:
+            length = alike
+        parts.append(ids[:length])
+        ids = ids[length:]
+    return [np.sort(part) for part in parts]
+
+
+def _solve_batch(problems: StackedProblems, prepared: Prepared, pull_b: Array, ids: np.ndarray | None, a: int):
+    """Solve the systems of some problems (None: all, in order) with at most a active groups.
+
+    Returns rows (M a, 2 T r) of δw and what the Hessian of the loss makes of (δw, δb); and δb, (M, T).
+    """
+    xp = problems.xp
+    T, r, n = problems.T, problems.r, problems.n
+    m = a * r
+    if ids is None:
+        M, chosen = problems.P, lambda values: values
+    else:
+        index = like(pull_b, ids, dtype=xp.int64)
+        M, chosen = len(ids), lambda values: xp.take(values, index, axis=0)
+    gathered = xp.take(prepared.packed, xp.reshape(chosen(prepared.packed_rows)[:, :a], (-1,)), axis=0)
+    gathered = xp.permute_dims(xp.reshape(gathered, (M, a, 4, T, r)), (2, 0, 3, 1, 4))
+    gathered = xp.reshape(gathered, (4, M, T, m))
+    scale, diagonal, direction, right = (gathered[i, ...] for i in range(4))
+    root = chosen(prepared.root)
+    rows = xp.take(problems.rows, xp.reshape(chosen(prepared.trial_rows)[..., :a], (-1,)), axis=0)
+    rows = xp.reshape(rows, (M, T, m, n)) * root[:, :, None, :]
+    hessian = xp.matmul(rows, xp.matrix_transpose(rows))
+    scaled = 1 < problems.q < 2 or (problems.single_atoms and T > 1)
+    S = hessian * scale[..., :, None] * scale[..., None, :] if scaled else hessian
+    lean = None
+    if problems.fit_intercept:
+        against = xp.matmul(rows, (chosen(problems.y_of) * root)[..., None])[..., 0]
+        total = xp.sum(root**2, axis=-1, keepdims=True)
+        total = xp.where(total > 0, total, 1.0)
+        g_b = -chosen(pull_b)[..., None]
+        lean = scale * against / xp.sqrt(total)
+        right = right + scale * against * (g_b / total)
+    dw = scale * _solve(problems, S, (diagonal, direction, lean), right, a)
+    bent = xp.matmul(hessian, dw[..., None])[..., 0]
+    db = xp.zeros_like(dw[..., 0])
+    if problems.fit_intercept:
+        db = ((-g_b - xp.sum(against * dw, axis=-1, keepdims=True)) / total)[..., 0]
+        bent = bent + against * db[..., None]
+    both = xp.reshape(xp.stack([dw, bent], axis=1), (M, 2, T, a, r))
+    return xp.reshape(xp.permute_dims(both, (0, 3, 1, 2, 4)), (M * a, 2 * T * r)), db
+
+
+def _solve(problems: StackedProblems, S: Array, parts: tuple, right: Array, a: int) -> Array:
+    """Solve (S + diagonal − lean lean' − Σ_g k_g k_g') z = right for one subject, (M, 1, m)."""
+    xp = problems.xp
+    M, T, m = right.shape
+    diagonal, direction, lean = parts
+    columns = [] if lean is None else [lean[..., None]]
+    if problems.penalty.is_norm and problems.q > 1:
+        unit = xp.eye(a, dtype=S.dtype, device=S.device)[:, None, :]
+        columns.append(xp.reshape(xp.reshape(direction, (M, T, a, problems.r, 1)) * unit, (M, T, m, a)))
+    if columns:
+        V = xp.concat(columns, axis=-1)
+        S = S - xp.matmul(V, xp.matrix_transpose(V))
+    else:
+        S = xp.asarray(S, copy=True)
+    return solve_posdef(add_to_diagonal(S, diagonal), right[..., None])[..., 0]

@@ -64,3 +64,20 @@ def test_folds_weights_kept_and_forbidden_groups(name, asarray, fit_intercept):
 def test_every_q(q):
     stack = replace(make_stack("q=2", beta=False), penalty=GroupNorm(q))
     assert_same(*both(stack, np.array))
+
+
+@pytest.mark.parametrize("asarray", [LIBRARIES[0], LIBRARIES[2]])
+@every_penalty
+def test_three_subjects_along_alphas_and_similarities(name, asarray):
+    stack = make_stack(name, B=1, T=3, beta=False)
+    alphas, similarities = np.repeat([1.0, 0.2], 3), np.tile([0.0, 0.3, 30.0], 2)
+    grid = similarities[:, None, None] * np.ones_like(stack.alpha)
+    assert_same(*both(stack, asarray, factors=alphas, similarities=grid))
+
+
+@every_penalty
+def test_one_subject_drawn_to_a_centre(name):
+    stack = make_stack(name, beta=False)
+    center = np.random.default_rng(0).standard_normal((2, 1, stack.shape[3], 3))
+    stack = replace(stack, center=center, similarity=np.full((2, 3), 0.4))
+    assert_same(*both(stack, np.array))

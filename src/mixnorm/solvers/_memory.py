@@ -46,4 +46,4 @@ def chunks(stack: Stack) -> list[tuple[np.ndarray, np.ndarray]]:
 
 def systems_at_once(room: int, T: int, m: int, n: int) -> int:
     """How many problems' Newton systems of T subjects, m coordinates and n trials fit into some bytes."""
-    return max(1, room // (8 * T * m * (3 * n + 8 * m)))
+    return max(1, room // (8 * T * m * (3 * n + (8 if T == 1 else 14) * m)))

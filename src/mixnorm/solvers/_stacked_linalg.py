@@ -32,3 +32,23 @@ def solve_posdef(S: Array, right: Array) -> Array:
         return xp.linalg.solve(S, right)
     except np.linalg.LinAlgError:  # one of them is singular, and spoils them all
         return xp.full_like(right, float("nan"))
+
+
+def solve_coupled(S: Array, columns: list[Array], right: Array) -> Array:
+    """Solve (blockdiag_t(S_t) − U U') z = right for T coupled blocks: S (M, T, m, m), U (M, T, m, c), right (M, T, m).
+
+    (S − U U')⁻¹ r = S⁻¹(r + U λ) with (I − U'S⁻¹U) λ = U'S⁻¹r, summed over the blocks.
+    """
+    xp = namespace(S)
+    M, T, m = right.shape
+    solved = solve_posdef(S, xp.concat([right[..., None], *columns], axis=-1))
+    if not columns:
+        return solved[..., 0]
+    U = xp.reshape(xp.concat(columns, axis=-1), (M, T * m, -1))
+    c = U.shape[-1]
+    against = xp.matmul(xp.matrix_transpose(U), xp.reshape(solved, (M, T * m, c + 1)))
+    schur = -against[..., 1:]
+    schur = (schur + xp.matrix_transpose(schur)) / 2
+    schur = add_to_diagonal(schur, xp.ones_like(schur[..., 0]))
+    price = solve_posdef(schur, against[..., :1])
+    return xp.matmul(solved[..., 1:], price[:, None, ...])[..., 0] + solved[..., 0]

@@ -14,7 +14,7 @@ from ._memory import free_bytes
 from ._recorded import Recorded
 from ._stacked_problems import Point, StackedProblems
 from ._stacked_step import Aim, Judged, Progress, advance, descent, dual_norms, enter, judge, prepare
-from ._stacked_system import solve_systems
+from ._stacked_system import Load, solve_systems
 
 #: Levenberg-Marquardt damping to begin with, in units of the Hessian's diagonal.
 _DAMPING = 1e-6
@@ -73,7 +73,8 @@ class StackedRun:
             if asked:
                 point, look = self._enter(point, look, aim, judged.entering)
             prepared = self._prepare(point, look, aim, progress.damping)
-            step = solve_systems(self.problems, prepared, look.pull_b, travel.running, counts, self._room)
+            load = Load(travel.running, counts, travel.coupled, self._room)
+            step = solve_systems(self.problems, prepared, look.pull_b, aim.similarity, load)
             point, aim, progress = self._advance(point, aim, progress, prepared, step, look.pull_b)
             travel.steps += 1
         return travel.found
@@ -128,7 +129,9 @@ class _Travel:
             self.alpha = target
         self.on_target = self.alpha <= target
         goal = np.where(self.on_target, self.goal, max(self.goal, _COARSE_TOL))
-        numbers = like(self.problems.p, np.stack([self.alpha, self.similarities[place], goal]))
+        similarity = self.similarities[place]
+        self.coupled = (similarity > 0) & (self.problems.similar and self.problems.center is None)
+        numbers = like(self.problems.p, np.stack([self.alpha, similarity, goal]))
         fresh = like(self.problems.p, self.stop, dtype=self.xp.bool)
         fresh = fresh if before is None else fresh | before.fresh
         return Aim(numbers[0, :], numbers[1, :], numbers[2, :], fresh)

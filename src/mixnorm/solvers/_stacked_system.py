@@ -4,11 +4,13 @@ The active groups of a problem come first, so that all systems of a batch have t
 over is a group of zeros with the identity on the diagonal. See `_newton_system` for the matrices.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from .._arrays import Array, like, namespace
 from ._memory import systems_at_once
-from ._stacked_linalg import add_to_diagonal, solve_posdef
+from ._stacked_linalg import add_to_diagonal, solve_coupled, solve_posdef
 from ._stacked_problems import StackedProblems
 from ._stacked_step import Prepared, Step
 
@@ -18,17 +20,31 @@ _ALIKE = 0.6
 _FEW = 16
 
 
-def solve_systems(
-    problems: StackedProblems, prepared: Prepared, pull_b: Array, running: np.ndarray, counts: np.ndarray, room: int
-) -> Step:
-    """Solve the systems of the running problems, ``counts`` (P,) bounding their active groups, in ``room`` bytes."""
+@dataclass(frozen=True, eq=False)
+class Load:
+    """What the host knows of the systems.
+
+    Which problems run (P,), bounds of their active groups (P,), whether their subjects are drawn to their mean (P,), and
+    how many bytes there are.
+    """
+
+    running: np.ndarray
+    counts: np.ndarray
+    coupled: np.ndarray
+    room: int
+
+
+def solve_systems(problems: StackedProblems, prepared: Prepared, pull_b: Array, similarity: Array, load: Load) -> Step:
+    """Solve the systems of the running problems."""
     xp = problems.xp
     P, G, T, r = problems.P, problems.G, problems.T, problems.r
-    counts = np.maximum(counts, 1)
+    counts = np.maximum(load.counts, 1)
     pieces, first, row = [], np.full((2, P), -1, dtype=np.int64), np.zeros(2, dtype=np.int64)
-    for ids in _batches(problems, running, counts, room):
+    for ids in _batches(problems, load.running, counts, load.room):
         a = int(counts[ids].max())
-        pieces.append(_solve_batch(problems, prepared, pull_b, None if len(ids) == P else ids, a))
+        coupled = bool(load.coupled[ids].any())
+        some = None if len(ids) == P else ids
+        pieces.append(_solve_batch(problems, prepared, (pull_b, similarity), some, a, coupled))
         first[:, ids] = row[:, None] + np.array([[a], [1]]) * np.arange(len(ids))
         row += np.array([a * len(ids), len(ids)])
     first = np.where(first < 0, row[:, None], first)
@@ -63,7 +79,7 @@ def _batches(problems: StackedProblems, running: np.ndarray, counts: np.ndarray,
     return [np.sort(part) for part in parts]
 
 
-def _solve_batch(problems: StackedProblems, prepared: Prepared, pull_b: Array, ids: np.ndarray | None, a: int):
+def _solve_batch(problems: StackedProblems, prepared: Prepared, rest: tuple, ids: np.ndarray | None, a: int, coupled: bool):
     """Solve the systems of some problems (None: all, in order) with at most a active groups.
 
     Returns rows (M a, 2 T r) of δw and what the Hessian of the loss makes of (δw, δb); and δb, (M, T).
@@ -71,6 +87,7 @@ def _solve_batch(problems: StackedProblems, prepared: Prepared, pull_b: Array, i
     xp = problems.xp
     T, r, n = problems.T, problems.r, problems.n
     m = a * r
+    pull_b, similarity = rest
     if ids is None:
         M, chosen = problems.P, lambda values: values
     else:
@@ -94,7 +111,10 @@ def _solve_batch(problems: StackedProblems, prepared: Prepared, pull_b: Array, i
         g_b = -chosen(pull_b)[..., None]
         lean = scale * against / xp.sqrt(total)
         right = right + scale * against * (g_b / total)
-    dw = scale * _solve(problems, S, (diagonal, direction, lean), right, a)
+    common = None
+    if coupled:
+        common = xp.sqrt(2 * chosen(similarity) / T)[:, None, None, None] * scale[..., None]
+    dw = scale * _solve(problems, S, (diagonal, direction, lean), right, common)
     bent = xp.matmul(hessian, dw[..., None])[..., 0]
     db = xp.zeros_like(dw[..., 0])
     if problems.fit_intercept:
@@ -104,18 +124,29 @@ def _solve_batch(problems: StackedProblems, prepared: Prepared, pull_b: Array, i
     return xp.reshape(xp.permute_dims(both, (0, 3, 1, 2, 4)), (M * a, 2 * T * r)), db
 
 
-def _solve(problems: StackedProblems, S: Array, parts: tuple, right: Array, a: int) -> Array:
-    """Solve (S + diagonal − lean lean' − Σ_g k_g k_g') z = right for one subject, (M, 1, m)."""
+def _solve(problems: StackedProblems, S: Array, parts: tuple, right: Array, similarity: Array | None) -> Array:
+    """Solve (blockdiag_t(S_t + diagonal_t − lean_t lean_t') − Σ_g k_g k_g' − the mean's part) z = right, (M, T, m)."""
     xp = problems.xp
     M, T, m = right.shape
+    a = m // problems.r
     diagonal, direction, lean = parts
-    columns = [] if lean is None else [lean[..., None]]
+    lean = [] if lean is None else [lean[..., None]]
+    directions = []
     if problems.penalty.is_norm and problems.q > 1:
         unit = xp.eye(a, dtype=S.dtype, device=S.device)[:, None, :]
-        columns.append(xp.reshape(xp.reshape(direction, (M, T, a, problems.r, 1)) * unit, (M, T, m, a)))
-    if columns:
-        V = xp.concat(columns, axis=-1)
-        S = S - xp.matmul(V, xp.matrix_transpose(V))
-    else:
-        S = xp.asarray(S, copy=True)
-    return solve_posdef(add_to_diagonal(S, diagonal), right[..., None])[..., 0]
+        directions = [xp.reshape(xp.reshape(direction, (M, T, a, problems.r, 1)) * unit, (M, T, m, a))]
+    # One subject: all in one matrix. Several: only what is each one's own; what they share by a Schur complement.
+    columns = lean + directions if T == 1 else lean
+    S = S - _square(columns) if columns else xp.asarray(S, copy=True)
+    S = add_to_diagonal(S, diagonal)
+    if T == 1:
+        return solve_posdef(S, right[..., None])[..., 0]
+    if similarity is not None:
+        directions.append(xp.eye(m, dtype=S.dtype, device=S.device) * similarity)
+    return solve_coupled(S, directions, right)
+
+
+def _square(columns: list[Array]) -> Array:
+    xp = namespace(columns[0])
+    V = xp.concat(columns, axis=-1) if len(columns) > 1 else columns[0]
+    return xp.matmul(V, xp.matrix_transpose(V))

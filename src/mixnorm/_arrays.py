@@ -7,7 +7,14 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from sklearn.externals.array_api_compat import array_namespace, device, is_cupy_array, is_numpy_array, is_torch_array
+from sklearn.externals.array_api_compat import (
+    array_namespace,
+    device,
+    is_cupy_array,
+    is_numpy_array,
+    is_torch_array,
+)
+from sklearn.externals.array_api_compat import is_array_api_obj as is_array
 from sklearn.externals.array_api_compat import numpy as numpy_namespace
 
 Array = Any  #: an array of any namespace that follows the array API standard

@@ -9,11 +9,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from ._inputs import Trials, encode_labels, read_fit
+from ._together import solve
 from ._weights import check_both_classes, check_group_weights, check_sample_weight
 from .certificate import alpha_max
 from .groups import Groups
 from .penalties import L1, L2, GroupNorm, Penalty
-from .solvers import solve_path
 from .stack import Solution, Stack
 
 #: The smallest alpha of an automatic grid, as a share of alpha_max.
@@ -167,7 +167,7 @@ class Method:
                 f"Allowed are whole numbers from 1, but got {self.max_iter!r} instead."
             )
         options = {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
-        return solve_path(stack, alphas, similarities=similarities, **options)
+        return solve(stack, alphas, similarities, options)
 
     @property
     def norm_order(self) -> float:

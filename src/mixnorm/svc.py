@@ -10,6 +10,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils.metadata_routing import MetadataRouter
 
 from ._choice import Choice, check_rule, choose, count_selected
+from ._device import is_elsewhere
 from ._folds import Fold, cv_routing, route, score_folds, split_folds
 from ._inputs import Trials, all_or_nothing, encode_labels, read_fit
 from ._linear import LinearSensorClassifier
@@ -30,6 +31,11 @@ class _SingleSubject(LinearSensorClassifier):
         self.classes_, signs = encode_labels(y)
         weights = check_sample_weight(sample_weight, len(signs))
         return trials, signs, weights
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
 
 
 class GroupSVC(_SingleSubject):
@@ -331,7 +337,7 @@ def second_stage(stack: Stack, first: Solution, q: float) -> Stack:
 
 def solve_columns(method: Method, stack: Stack, n_jobs: int | None, *grids: np.ndarray) -> list[Solution]:
     """Solve the stack at grids (A, B, K) of alphas, and similarities, its columns in parallel if asked for."""
-    if effective_n_jobs(n_jobs) == 1:
+    if is_elsewhere() or effective_n_jobs(n_jobs) == 1:
         return method.solve(stack, *grids)
     parts = Parallel(n_jobs=n_jobs)(
         delayed(method.solve)(stack.take(np.arange(1), np.array([k])), *(grid[:, :, k : k + 1] for grid in grids))

@@ -81,10 +81,16 @@ def solve_where_asked(stack: Stack, alphas: np.ndarray, similarities: np.ndarray
     send = _SEND.get()
     if send is None:
         return solve_path(stack, alphas, similarities=similarities, **options)
-    there = replace(stack, **{n: send(v) for n in _IN_A_STACK if (v := getattr(stack, n)) is not None})
-    similarities = None if similarities is None else send(similarities)
+    there = replace(stack, **{name: send_once(getattr(stack, name)) for name in _IN_A_STACK})
+    similarities = send_once(similarities)
     solutions = solve_path(there, send(alphas), similarities=similarities, **options)
     return [Solution(*(to_numpy(getattr(s, f.name)) for f in fields(s))) for s in solutions]
+
+
+def send_once(values: np.ndarray | None):
+    """Return an array on the device in use; what is there already, or is None, stays."""
+    send = _SEND.get()
+    return values if send is None or not isinstance(values, np.ndarray) else send(values)
 
 
 def is_elsewhere() -> bool:

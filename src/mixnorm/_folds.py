@@ -126,7 +126,14 @@ def auc(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Area under the ROC curve of every column of scores (n, A): the rank-sum statistic, ties counting one half."""
     positive = labels == np.unique(labels)[1]
     n_pos, n_neg = positive.sum(), (~positive).sum()
-    ranks = rankdata(scores, axis=0)[positive].sum(axis=0)
+    rows = np.ascontiguousarray(scores.T)
+    order = np.argsort(rows, axis=1)
+    ranks = positive[order] @ np.arange(1.0, len(labels) + 1)
+    ordered = np.take_along_axis(rows, order, axis=1)
+    # Where scores tie (a zero model), and where one is not a number, the slower ranks are the right ones.
+    tied = ~(ordered[:, 1:] > ordered[:, :-1]).all(axis=1)
+    if tied.any():
+        ranks[tied] = rankdata(rows[tied], axis=1)[:, positive].sum(axis=1)
     return (ranks - n_pos * (n_pos + 1) / 2) / (n_pos * n_neg)
 
 

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ._device import solve_where_asked
+from ._device import send_once, solve_where_asked
 from .stack import Solution, Stack
 
+#: Fits that run at the same time while none waits for the device.
+_AT_ONCE = 4
 _ROOM: ContextVar["_WaitingRoom | None"] = ContextVar("waiting_room", default=None)
 
 
@@ -46,13 +48,18 @@ class _WaitingRoom:
     def __init__(self, n_fits: int):
         self._change = threading.Condition()
         self._fitting, self._waiting = n_fits, []
+        # Dozens of threads that want the interpreter at once get in each other's way: few may run at a time.
+        self.baton = threading.Semaphore(_AT_ONCE)
+        self._trials: tuple[tuple, list[Stack], Stack] | None = None
 
     def ask(self, request: _Request) -> list[Solution]:
         """Wait for a request to be solved; called by a fit, in its thread."""
         with self._change:
             self._waiting.append(request)
             self._change.notify()
+        self.baton.release()
         request.done.wait()
+        self.baton.acquire()
         if request.error is not None:
             raise request.error
         return request.solutions
@@ -75,9 +82,34 @@ class _WaitingRoom:
             for request in requests:
                 by_kind.setdefault(request.kind(), []).append(request)
             for alike in by_kind.values():
-                _solve_alike(alike)
+                self._solve(alike)
             for request in requests:  # only now: a fit that went on early would ask again, and be served alone
                 request.done.set()
+
+    def _solve(self, requests: list[_Request]) -> None:
+        """Solve requests of one kind as one stack, and hand every one its part."""
+        try:
+            stack = self._merged([request.stack for request in requests])
+            grids = [[getattr(request, name) for request in requests] for name in ("alphas", "similarities")]
+            grids = [None if grid[0] is None else np.concatenate(grid, axis=1) for grid in grids]
+            solutions = solve_where_asked(stack, *grids, requests[0].options)
+        except BaseException as error:
+            for request in requests:
+                request.error = error
+            return
+        for i, request in enumerate(requests):
+            request.solutions = [Solution(*(getattr(s, f.name)[i : i + 1] for f in fields(s))) for s in solutions]
+
+    def _merged(self, stacks: list[Stack]) -> Stack:
+        """Return one stack of several; trials that were merged last are on the device already."""
+        key = tuple(_where(stack.X) for stack in stacks)
+        if self._trials is None or self._trials[0] != key:
+            merged = _merge(stacks)
+            merged = replace(merged, X=send_once(merged.X), y=send_once(merged.y))
+            self._trials = key, stacks, merged  # the stacks are kept, so that nothing else can come to lie there
+        merged = self._trials[2]
+        same = replace(stacks[0], X=merged.X, y=merged.y)
+        return replace(same, **_merge_problems(stacks, merged.X.shape[2]))
 
 
 def together(tasks: Sequence[Callable[[], Any]]) -> list:
@@ -88,12 +120,12 @@ def together(tasks: Sequence[Callable[[], Any]]) -> list:
 
     def run(place: int) -> None:
         _ROOM.set(room)
-        try:
-            results[place] = tasks[place]()
-        except BaseException as error:
-            errors.append(error)
-        finally:
-            room.leave()
+        with room.baton:
+            try:
+                results[place] = tasks[place]()
+            except BaseException as error:
+                errors.append(error)
+        room.leave()
 
     # a context of its own for each: settings (of scikit-learn, of the device) are those of the caller
     threads = [threading.Thread(target=copy_context().run, args=(run, i), daemon=True) for i in range(len(tasks))]
@@ -115,27 +147,8 @@ def solve(stack: Stack, alphas: np.ndarray, similarities: np.ndarray | None, opt
     return room.ask(_Request(stack, alphas, similarities, options))
 
 
-def _solve_alike(requests: list[_Request]) -> None:
-    """Solve requests of one kind as one stack, and hand every one its part."""
-    try:
-        stack = _merge([request.stack for request in requests])
-        grids = [
-            None if getattr(requests[0], name) is None else np.concatenate([getattr(r, name) for r in requests], axis=1)
-            for name in ("alphas", "similarities")
-        ]
-        solutions = solve_where_asked(stack, *grids, requests[0].options)
-    except BaseException as error:
-        for request in requests:
-            request.error = error
-        return
-    for i, request in enumerate(requests):
-        request.solutions = [Solution(*(getattr(s, f.name)[i : i + 1] for f in fields(s))) for s in solutions]
-
-
 def _merge(stacks: list[Stack]) -> Stack:
     """Return one stack of several, those with fewer trials filled up with trials of weight zero."""
-    if len(stacks) == 1:
-        return stacks[0]
     n = max(stack.shape[2] for stack in stacks)
 
     def filled(name: str, fill: float) -> np.ndarray:
@@ -145,7 +158,18 @@ def _merge(stacks: list[Stack]) -> Stack:
             out[i, :, : stack.shape[2]] = getattr(stack, name)[0]
         return out
 
-    others = ["alpha", "group_weights", "similarity"] + (["center"] if stacks[0].center is not None else [])
-    joined = {name: np.concatenate([getattr(stack, name) for stack in stacks]) for name in others}
-    padded = {name: filled(name, fill) for name, fill in (("X", 0.0), ("y", 1.0), ("sample_weight", 0.0))}
-    return replace(stacks[0], **padded, **joined)
+    return replace(stacks[0], X=filled("X", 0.0), y=filled("y", 1.0), **_merge_problems(stacks, n))
+
+
+def _merge_problems(stacks: list[Stack], n: int) -> dict[str, np.ndarray]:
+    """Return what of a merged stack is not the trials themselves."""
+    names = ["alpha", "group_weights", "similarity"] + (["center"] if stacks[0].center is not None else [])
+    joined = {name: np.concatenate([getattr(stack, name) for stack in stacks]) for name in names}
+    weights = np.zeros((len(stacks), stacks[0].shape[1], n, stacks[0].shape[4]))
+    for i, stack in enumerate(stacks):
+        weights[i, :, : stack.shape[2]] = stack.sample_weight[0]
+    return {"sample_weight": weights, **joined}
+
+
+def _where(array: np.ndarray) -> tuple:
+    return array.__array_interface__["data"][0], array.shape, array.strides

@@ -227,7 +227,7 @@ def largest_alpha(stack: Stack) -> float:
     """alpha_max of the last problem of the stack (ℓ2: that of ℓ1-ℓ2); 1 where no data vary and any alpha would do."""
     if not stack.penalty.is_norm:
         stack = replace(stack, penalty=GroupNorm(2.0))
-    top = float(alpha_max(stack)[0, -1])
+    top = float(alpha_max(stack.last())[0, -1])
     return top if top > 0 else 1.0
 
 

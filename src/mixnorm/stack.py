@@ -125,6 +125,11 @@ class Stack:
             center=None if self.center is None else rectangle(self.center),
         )
 
+    def last(self) -> "Stack":
+        """Return the stack of the last problem of every data set alone."""
+        names = ["sample_weight", "alpha", "group_weights", "similarity"] + ["center"] * (self.center is not None)
+        return replace(self, **{name: getattr(self, name)[..., -1:] for name in names})
+
     def start(self) -> tuple[Array, Array]:
         """W (B, T, d, K) and b (B, T, K), all zero."""
         xp = namespace(self.X)

@@ -4,9 +4,9 @@ import numpy as np
 
 from .._arrays import Array, is_torch_array, namespace
 
-#: Added to the diagonal, in units of its mean, so that rounding does not make a matrix indefinite.
-_RIDGE = 1e-14
 _BLOCK = 64
+#: Added to the diagonal of a Schur complement I − U'S⁻¹U, so that rounding does not make it indefinite.
+_RIDGE = 1e-14
 
 
 def add_to_diagonal(S: Array, diagonal: Array) -> Array:
@@ -19,14 +19,12 @@ def add_to_diagonal(S: Array, diagonal: Array) -> Array:
 
 
 def solve_posdef(S: Array, right: Array) -> Array:
-    """Solve S x = right, (..., m, m) and (..., m, k); NaN where S is not positive definite. S is overwritten."""
+    """Solve S x = right, (..., m, m) and (..., m, k); anything at all where S is not positive definite."""
     xp = namespace(S)
-    S = _ridged(S)
     if is_torch_array(S):
         import torch
 
-        factor, failed = torch.linalg.cholesky_ex(S)
-        return torch.where(failed[..., None, None] > 0, torch.nan, torch.cholesky_solve(right, factor))
+        return torch.cholesky_solve(right, torch.linalg.cholesky_ex(S)[0])
     try:
         return xp.linalg.solve(S, right)
     except np.linalg.LinAlgError:  # one of them is singular, and spoils them all
@@ -43,35 +41,27 @@ def solve_coupled(S: Array, columns: list[Array], right: Array) -> Array:
     if not columns:
         return solve_posdef(S, right[..., None])[..., 0]
     everything = xp.concat([right[..., None], *columns], axis=-1)
-    factor, failed = _factor(S)
+    factor = _factor(S)
     # With S = L L' and Y = L⁻¹[r, U], all that is needed of U'S⁻¹[r, U] is Y'Y, one product over all blocks.
     half = xp.reshape(_forward(factor, everything), (M, T * m, -1))
     square = xp.matmul(xp.matrix_transpose(half), half)
-    schur = add_to_diagonal(xp.asarray(-square[:, 1:, 1:], copy=True), xp.ones_like(square[:, 0, 1:]))
+    schur = add_to_diagonal(xp.asarray(-square[:, 1:, 1:], copy=True), (1 + _RIDGE) * xp.ones_like(square[:, 0, 1:]))
     price = solve_posdef(schur, square[:, 1:, :1])
     inner = xp.reshape(half[..., :1] + xp.matmul(half[..., 1:], price), (M, T, m, 1))
-    return xp.where(failed, float("nan"), _backward(factor, inner)[..., 0])
+    return _backward(factor, inner)[..., 0]
 
 
-def _ridged(S: Array) -> Array:
+def _factor(S: Array) -> Array:
+    """Return L with L L' = S, (M, T, m, m); anything at all where there is none."""
     xp = namespace(S)
-    mean = xp.linalg.trace(S) / S.shape[-1]
-    return add_to_diagonal(S, _RIDGE * xp.where(mean > 0, mean, 1.0)[..., None] * xp.ones_like(S[..., 0]))
-
-
-def _factor(S: Array) -> tuple[Array, Array]:
-    """Return L with L L' = S, (M, T, m, m), and where there is none, (M, 1, 1); S is overwritten."""
-    xp = namespace(S)
-    S = _ridged(S)
     if is_torch_array(S):
         import torch
 
-        factor, failed = torch.linalg.cholesky_ex(S)
-        return factor, torch.any(failed > 0, dim=1)[:, None, None]
+        return torch.linalg.cholesky_ex(S)[0]
     try:
-        return xp.linalg.cholesky(S), xp.zeros((S.shape[0], 1, 1), dtype=xp.bool, device=S.device)
+        return xp.linalg.cholesky(S)
     except np.linalg.LinAlgError:  # one of them is indefinite, and spoils them all
-        return xp.ones_like(S), xp.ones((S.shape[0], 1, 1), dtype=xp.bool, device=S.device)
+        return xp.full_like(S, float("nan"))
 
 
 def _forward(L: Array, right: Array) -> Array:

@@ -320,7 +320,8 @@ def advance(
     enough = reached <= value - 1e-4 * lengths * decrease[:, None]
     # Near the optimum the decrease drowns in rounding: then a full step is taken unless it visibly climbs.
     drowned = (decrease[:, None] <= 1e-9 * value) & (reached <= value * (1 + 1e-14))
-    taken = enough | drowned
+    # A system that was not positive definite gives any step at all: it must at least lead down.
+    taken = (enough | drowned) & (decrease[:, None] >= 0)
     accepted = xp.any(taken, axis=1)
     first = xp.argmax(xp.astype(taken, xp.int8), axis=1)
     factor = xp.where(accepted, xp.take(problems.damping_factors, first), _REFUSED_FACTOR)

@@ -14,10 +14,8 @@ from ._stacked_linalg import add_to_diagonal, solve_coupled, solve_posdef
 from ._stacked_problems import StackedProblems
 from ._stacked_step import Prepared, Step
 
-#: A batch is cut where the number of active groups falls below this share of its largest ...
-_ALIKE = 0.6
-#: ... and enough are left that a batch of their own is worth it.
-_FEW = 16
+#: A batch is cut in two where that saves so many numbers of padding; fewer cost a GPU less than another batch.
+_WORTH = 30_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +69,9 @@ def _batches(problems: StackedProblems, running: np.ndarray, counts: np.ndarray,
     while len(ids):
         largest = int(counts[ids[0]])
         length = min(len(ids), systems_at_once(room, problems.T, largest * problems.r, problems.n))
-        alike = int(np.sum(counts[ids] >= _ALIKE * largest))
-        if alike < length and len(ids) - alike >= _FEW:
-            length = alike
+        saved = np.arange(len(ids), 0, -1) * (largest - counts[ids]) * (problems.T * problems.r * problems.n)
+        if saved.max() > _WORTH:
+            length = min(length, int(np.argmax(saved)))
         parts.append(ids[:length])
         ids = ids[length:]
     return [np.sort(part) for part in parts]
@@ -109,12 +107,14 @@ def _solve_batch(problems: StackedProblems, prepared: Prepared, rest: tuple, ids
         total = xp.sum(root**2, axis=-1, keepdims=True)
         total = xp.where(total > 0, total, 1.0)
         g_b = -chosen(pull_b)[..., None]
-        lean = scale * against / xp.sqrt(total)
-        right = right + scale * against * (g_b / total)
+        seen = scale * against if scaled else against
+        lean = seen / xp.sqrt(total)
+        right = right + seen * (g_b / total)
     common = None
     if coupled:
         common = xp.sqrt(2 * chosen(similarity) / T)[:, None, None, None] * scale[..., None]
-    dw = scale * _solve(problems, S, (diagonal, direction, lean), right, common)
+    dw = _solve(problems, S, (diagonal, direction, lean), right, common)
+    dw = scale * dw if scaled else dw
     bent = xp.matmul(hessian, dw[..., None])[..., 0]
     db = xp.zeros_like(dw[..., 0])
     if problems.fit_intercept:

@@ -10,9 +10,10 @@ from mixnorm._arrays import to_numpy
 from mixnorm.certificate import certify
 from mixnorm.groups import Groups
 from mixnorm.penalties import GroupNorm
-from mixnorm.solvers import Newton, solve_path
+from mixnorm._lq import prox_lq_in_steps
+from mixnorm.solvers import Newton, solve_path, stacked_newton
 from mixnorm.solvers.stacked_newton import StackedNewton
-from stacks import PENALTIES, converted, every_penalty, make_stack
+from stacks import converted, every_penalty, make_stack
 
 try:
     import torch
@@ -81,3 +82,77 @@ def test_one_subject_drawn_to_a_centre(name):
     center = np.random.default_rng(0).standard_normal((2, 1, stack.shape[3], 3))
     stack = replace(stack, center=center, similarity=np.full((2, 3), 0.4))
     assert_same(*both(stack, np.array))
+
+
+@every_penalty
+def test_a_stack_in_chunks_is_the_stack_as_a_whole(name, monkeypatch):
+    stack = make_stack(name, B=3)
+    alphas = FACTORS[:, None, None] * stack.alpha
+    whole = StackedNewton().path(stack, alphas, 1e-8, 1000)
+    monkeypatch.setattr("mixnorm.solvers._memory.HOST_BYTES", 1)  # one problem, and one system, at a time
+    sizes = []
+    plain = stacked_newton.StackedProblems
+    monkeypatch.setattr(stacked_newton, "StackedProblems", lambda part: sizes.append(part.alpha.shape) or plain(part))
+    parts = StackedNewton().path(stack, alphas, 1e-8, 1000)
+    assert sizes == [(1, 1)] * 9
+    for one, other in zip(whole, parts, strict=True):
+        assert other.gap.max() <= 1e-8
+        np.testing.assert_allclose(other.objective, one.objective, rtol=1e-8)
+        np.testing.assert_allclose(other.W, one.W, atol=1e-3)
+
+
+def test_what_newton_leaves_open_goes_to_the_first_order_method(monkeypatch):
+    """Systems whose solutions are useless: no step is ever taken, and yet the certificate is reached, and honest."""
+    monkeypatch.setattr("mixnorm.solvers._stacked_system.solve_posdef", lambda S, right: right * float("nan"))
+    stack = make_stack("q=2", beta=False)
+    best = Newton().path(stack, stack.alpha[None], 1e-8, 1000)[0]
+    found = StackedNewton().path(stack, stack.alpha[None], 1e-6, 20_000)[0]
+    assert found.gap.max() <= 1e-6
+    np.testing.assert_allclose(found.objective, best.objective, rtol=1e-6)
+
+
+@pytest.mark.parametrize("max_iter", [1, 3])
+@every_penalty
+def test_max_iter_is_respected_and_the_certificate_honest(name, max_iter):
+    stack = make_stack(name, beta=False)
+    found = StackedNewton().path(stack, stack.alpha[None], 1e-14, max_iter)[0]
+    assert np.all(found.n_iter <= max_iter)
+    best = Newton().path(stack, stack.alpha[None], 1e-10, 1000)[0].objective
+    assert np.all((found.objective - best) / found.objective <= found.gap + 1e-12)
+    again = certify(stack, found.W, found.b)
+    np.testing.assert_allclose(again.gap, found.gap, atol=1e-12)
+
+
+@needs_torch
+def test_it_is_the_solver_of_other_libraries_by_default():
+    stack = converted(make_stack("q=2", beta=False), torch.tensor)
+    by_default = solve_path(stack, stack.alpha[None], tol=1e-6, max_iter=1000)[0]
+    by_name = StackedNewton().path(stack, stack.alpha[None], 1e-6, 1000)[0]
+    assert isinstance(by_default.W, torch.Tensor)
+    assert torch.equal(by_default.W, by_name.W)
+
+
+@every_penalty
+def test_problems_of_a_stack_do_not_touch_each_other(name):
+    stack = make_stack(name)
+    together = StackedNewton().path(stack, stack.alpha[None], 1e-9, 1000)[0]
+    for i, k in np.ndindex(stack.alpha.shape):
+        alone = stack.take(np.array([i]), np.array([k]))
+        found = StackedNewton().path(alone, alone.alpha[None], 1e-9, 1000)[0]
+        assert found.objective[0, 0] == pytest.approx(together.objective[i, k], rel=2e-9)
+
+
+@pytest.mark.parametrize("q", [1.1, 1.2, 1.5, 1.9])
+@pytest.mark.parametrize("share", [1e-6, 0.1, 0.7, 0.99, 1.5])
+def test_prox_in_a_fixed_number_of_steps_is_the_prox(q, share):
+    rng = np.random.default_rng(3)
+    blocks = rng.standard_normal((500, 6, 1)) ** 3
+    blocks[:20, 3:] = 0.0
+    penalty = GroupNorm(q)
+    threshold = share * penalty.dual_norm(blocks)
+    found, exact = prox_lq_in_steps(blocks, threshold, q), penalty.prox(blocks, threshold)
+    error = np.abs(found - exact).max(axis=(1, 2)) / np.abs(blocks).max(axis=(1, 2))
+    assert np.quantile(error, 0.98) <= 1e-13
+    assert error.max() <= 1e-4
+    np.testing.assert_array_equal(found == 0, exact == 0)
+    np.testing.assert_array_equal(prox_lq_in_steps(blocks, 0 * threshold, q), blocks)

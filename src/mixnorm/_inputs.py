@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
-from ._arrays import to_numpy
+from ._arrays import is_array, is_numpy_array, to_numpy
 from ._device import at_home, home_of, hosted
 from .groups import Groups
 
@@ -196,6 +196,8 @@ def _reorder(trials: Trials, names: tuple[str, ...]) -> Trials:
 
 def _refuse_strings(X) -> None:
     """Strings that look like numbers would be converted silently."""
+    if is_array(X) and not is_numpy_array(X):  # arrays of other libraries hold none
+        return
     values = np.asarray(X) if not hasattr(X, "dtype") and not hasattr(X, "columns") else X
     if hasattr(values, "columns"):
         table = np.asarray(values)

@@ -11,12 +11,15 @@ from typing import Any
 from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from mixnorm import use_device
 from mixnorm.eeg.readers.guard import require
 from mixnorm.study.data import Data
 from mixnorm.study.units import Unit, Work, code_version
-from mixnorm.study.work import run_unit
+from mixnorm.study.work import run_together, run_unit
 
 BACKENDS = ("joblib", "dask")
+#: Units whose fits go to a device together; they are kept when all of them are done.
+_UNITS_AT_ONCE = 100
 
 
 class WorkerError(ValueError):
@@ -40,6 +43,18 @@ def run_joblib(work: Work, units: Iterable[Unit], jobs: int) -> Iterator[dict[st
             # a run that is stopped leaves units undone, and means to
             warnings.filterwarnings("ignore", ".*still being processed by the workers", UserWarning)
             results.close()
+
+
+def run_device(work: Work, units: Iterable[Unit], device: str) -> Iterator[dict[str, Any]]:
+    """Results from this process, the fits of many units of one method solved as one batch on a device."""
+    by_method: dict[str, list[Unit]] = {}
+    for unit in units:
+        by_method.setdefault(unit.method, []).append(unit)
+    for alike in by_method.values():
+        for first in range(0, len(alike), _UNITS_AT_ONCE):
+            with use_device(device):
+                results = run_together([(unit, work.data_of(unit)) for unit in alike[first : first + _UNITS_AT_ONCE]])
+            yield from results
 
 
 def run_dask(work: Work, units: Iterable[Unit], address: str | None) -> Iterator[dict[str, Any]]:

@@ -13,29 +13,37 @@ from .._arrays import is_torch_array
 class Recorded:
     """A function of (nested tuples of) arrays, which may look at nothing but the shapes of them.
 
-    With PyTorch on a GPU its operations are recorded at the first call and replayed later; what it returns is then
-    overwritten by the next call. Elsewhere it is simply called.
+    With PyTorch on a GPU its operations are recorded at the first call with arguments of some shapes and replayed
+    later; what it returns is then overwritten by the next call. Elsewhere it is simply called.
+
+    Parameters
+    ----------
+    function : callable
+    pool : list
+        Recorded functions that are given the same list share their memory; what one returns is then to be used before
+        another is called.
     """
 
-    def __init__(self, function: Callable):
+    def __init__(self, function: Callable, pool: list | None = None):
         self._function = function
-        self._graph = None
+        self._pool = [] if pool is None else pool
+        self._tapes: dict[tuple, _Tape] = {}
 
     def __call__(self, *args: Any) -> Any:
         """Return what the function returns for these arguments."""
         leaves = _leaves(args)
         if not (is_torch_array(leaves[0]) and leaves[0].is_cuda):
             return self._function(*args)
-        if self._graph is None:
-            self._record(args)
-        import torch
+        key = tuple(leaf.shape for leaf in leaves)
+        if key not in self._tapes:
+            self._tapes[key] = _Tape(self._function, args, self._pool)
+        return self._tapes[key].replay(leaves)
 
-        for own, places in self._inputs:
-            torch._foreach_copy_(own, [leaves[place] for place in places])
-        self._graph.replay()
-        return self._outputs
 
-    def _record(self, args: tuple) -> None:
+class _Tape:
+    """A CUDA graph, the arrays that it reads, and those that it writes."""
+
+    def __init__(self, function: Callable, args: tuple, pool: list):
         import torch
 
         fixed = _map(lambda leaf: torch.clone(leaf, memory_format=torch.contiguous_format), args)
@@ -46,11 +54,21 @@ class Recorded:
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):  # libraries set themselves up in a first run, which cannot be recorded
-            self._function(*fixed)
+            function(*fixed)
         torch.cuda.current_stream().wait_stream(aside)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
-            self._outputs = self._function(*fixed)
+        with torch.cuda.graph(self._graph, pool=pool[0] if pool else None):
+            self._outputs = function(*fixed)
+        if not pool:
+            pool.append(self._graph.pool())
+
+    def replay(self, leaves: list) -> Any:
+        import torch
+
+        for own, places in self._inputs:
+            torch._foreach_copy_(own, [leaves[place] for place in places])
+        self._graph.replay()
+        return self._outputs
 
 
 def _leaves(tree: Any) -> list:

@@ -24,7 +24,9 @@ def solve_posdef(S: Array, right: Array) -> Array:
     if is_torch_array(S):
         import torch
 
-        return torch.cholesky_solve(right, torch.linalg.cholesky_ex(S)[0])
+        factor = torch.linalg.cholesky_ex(S)[0]
+        half = torch.linalg.solve_triangular(factor, right, upper=False)
+        return torch.linalg.solve_triangular(factor.mT, half, upper=True)
     try:
         return xp.linalg.solve(S, right)
     except np.linalg.LinAlgError:  # one of them is singular, and spoils them all

@@ -13,15 +13,22 @@ from .._arrays import Array, like, to_numpy
 from ._memory import free_bytes
 from ._recorded import Recorded
 from ._stacked_problems import Point, StackedProblems
-from ._stacked_step import Aim, Judged, Progress, advance, descent, dual_norms, enter, judge, prepare
-from ._stacked_system import Load, solve_systems
+from ._stacked_step import (
+    Aim,
+    Judged,
+    Paths,
+    Progress,
+    advance_and_judge,
+    descent,
+    dual_norms,
+    enter_and_prepare,
+    judge,
+    only_prepare,
+)
+from ._stacked_system import Load, Systems
 
 #: Levenberg-Marquardt damping to begin with, in units of the Hessian's diagonal.
 _DAMPING = 1e-6
-#: Steps without progress before a problem is given up.
-_PATIENCE = 20
-#: A far alpha is approached by a coarse path: its ratio, and the gap that is enough on it.
-_COARSE_STEP, _COARSE_TOL = 0.4, 1e-2
 
 
 @dataclass(eq=False)
@@ -35,123 +42,99 @@ class Found:
 
 
 class StackedRun:
-    """Runs of all problems of a chunk along paths.
+    """Runs of all problems of a chunk along paths, with at most ``max_iter`` steps for one alpha.
 
     The pieces of a step are recorded once, and serve all runs.
     """
 
-    def __init__(self, problems: StackedProblems):
+    def __init__(self, problems: StackedProblems, max_iter: int):
         self.problems = problems
-        self._room = free_bytes(problems.p) // 2
-        self._judge, self._enter, self._prepare, self._advance = (
-            Recorded(partial(piece, problems)) for piece in (judge, enter, prepare, advance)
-        )
+        self._systems = Systems(problems, free_bytes(problems.p) // 2)
+        self._judge = Recorded(partial(judge, problems, max_iter))
+        self._enter_and_prepare = Recorded(partial(enter_and_prepare, problems))
+        self._prepare = Recorded(partial(only_prepare, problems))
+        self._advance_and_judge = Recorded(partial(advance_and_judge, problems, max_iter))
 
-    def follow(self, paths: tuple[Array, Array], start: Point, goal: float, max_iter: int, only=None) -> Found:
+    def follow(self, alphas: Array, similarities: Array, start: Point, goal: float, only=None) -> Found:
         """Follow alphas and similarities (A, P) from a point (those problems of ``only``, a mask (P,), if given).
 
-        Parameters
-        ----------
-        goal : float
-            Relative gap, as the solver estimates it, at which a problem goes on.
-        max_iter : int
-            Steps for one alpha.
+        ``goal``: the relative gap, as the solver estimates it, at which a problem goes on.
         """
-        travel = _Travel(self.problems, paths, goal, max_iter, only)
-        point, aim, progress = start, travel.first_aim(start), travel.first_progress()
-        while travel.running.any():
-            judged = self._judge(point, aim, progress)
-            counts, asked = travel.note(judged)
-            while travel.stop.any():
-                travel.keep(point)
-                if not travel.running.any():
-                    return travel.found
-                aim, progress = travel.next_aim(aim), travel.anew(judged.progress)
-                judged = self._judge(point, aim, progress)
-                counts, asked = travel.note(judged)
-            look, progress = judged.look, judged.progress
+        xp, problems = self.problems.xp, self.problems
+        paths = Paths(alphas, similarities, xp.full_like(problems.p[:, 0, 0], goal))
+        travel = _Travel(problems, to_numpy(similarities), only)
+        point = start
+        judged = self._judge(paths, point, _first_aim(problems, paths, start), _first_progress(problems))
+        while True:
+            asked = travel.note(judged, point)
+            if not travel.running.any():
+                return travel.found
+            damping = judged.progress.damping
             if asked:
-                point, look = self._enter(point, look, aim, judged.entering)
-            prepared = self._prepare(point, look, aim, progress.damping)
-            load = Load(travel.running, counts, travel.coupled, self._room)
-            step = solve_systems(self.problems, prepared, look.pull_b, aim.similarity, load)
-            point, aim, progress = self._advance(point, aim, progress, prepared, step, look.pull_b)
-            travel.steps += 1
-        return travel.found
+                prepared = self._enter_and_prepare(point, judged.look, judged.aim, judged.entering, damping)
+            else:
+                prepared = self._prepare(point, judged.look, judged.aim, damping)
+            point, pull_b, prepared = prepared
+            step = self._systems.solve(prepared, pull_b, judged.aim.similarity, travel.load())
+            rest = (point, judged.aim, judged.progress, prepared, step, pull_b)
+            point, judged = self._advance_and_judge(paths, *rest)
+
+
+def _first_progress(problems: StackedProblems) -> Progress:
+    """Nothing tried yet."""
+    like_alpha = problems.p[:, 0, 0]
+    endless = problems.xp.full_like(like_alpha, float("inf"))
+    damping = problems.xp.full_like(like_alpha, _DAMPING)
+    return Progress(damping, endless, endless, problems.xp.zeros_like(endless), endless)
+
+
+def _first_aim(problems: StackedProblems, paths: Paths, start: Point) -> Aim:
+    """Where every problem stands: at its first alpha, or where nothing is chosen yet, at the alpha of no atom at all.
+
+    From there `judge` sends it on at once, since any gap will do.
+    """
+    xp = problems.xp
+    alpha = paths.alphas[0, :]
+    if problems.penalty.is_norm:
+        look = problems.look(start)
+        dual = dual_norms(problems, descent(look, paths.similarities[0, :]))
+        top = xp.max(xp.where(problems.penalised, dual / problems.safe_beta, 0.0), axis=1)
+        alpha = xp.where(xp.any(look.norms > 0, axis=1) | (top <= 0), alpha, top)
+    nothing = xp.zeros_like(problems.range_P)
+    no, endless = nothing > 0, xp.full_like(alpha, float("inf"))
+    return Aim(nothing, alpha, paths.similarities[0, :], endless, no, no, nothing)
 
 
 class _Travel:
-    """Where on its path every problem is, kept on the host."""
+    """Where on its path every problem is, as far as the host must know."""
 
-    def __init__(self, problems: StackedProblems, paths: tuple[Array, Array], goal: float, max_iter: int, only):
-        self.problems, self.xp = problems, problems.xp
-        self.goal, self.max_iter = goal, max_iter
-        self.alphas, self.similarities = (to_numpy(path) for path in paths)
-        P = problems.P
-        self.running = np.ones(P, dtype=bool) if only is None else only.copy()
-        self.place, self.steps = np.zeros((2, P), dtype=np.int64)
-        self.stop = np.zeros(P, dtype=bool)
+    def __init__(self, problems: StackedProblems, similarities: np.ndarray, only: np.ndarray | None):
+        self.problems, self.similarities = problems, similarities
+        self.running = np.ones(problems.P, dtype=bool) if only is None else only.copy()
+        self.place = np.zeros(problems.P, dtype=np.int64)
         self.found = Found()
 
-    def first_progress(self) -> Progress:
-        """Nothing tried yet."""
-        xp, p = self.xp, self.problems.p
-        damping, endless = (xp.full((self.problems.P,), v, dtype=p.dtype, device=p.device) for v in (_DAMPING, np.inf))
-        return Progress(damping, endless, endless, xp.zeros_like(damping), endless)
-
-    def anew(self, progress: Progress) -> Progress:
-        """Forget how those got on who have a new aim."""
-        xp = self.xp
-        changed = like(progress.best, self.stop, dtype=xp.bool)
-        best, lowest = (xp.where(changed, float("inf"), v) for v in (progress.best, progress.lowest))
-        waited = xp.where(changed, 0.0, progress.waited)
-        return Progress(progress.damping, best, lowest, waited, progress.decrease)
-
-    def first_aim(self, start: Point) -> Aim:
-        """From the zero model not too far at once, since a far jump wakes too many groups at once."""
-        problems = self.problems
-        self.alpha = np.full(problems.P, np.inf)
-        if problems.penalty.is_norm:
-            look = problems.look(start)
-            dual = dual_norms(problems, descent(look, like(problems.p, self.similarities[0])))
-            ratio = to_numpy(self.xp.where(problems.penalised, dual / problems.safe_beta, 0.0)).max(axis=1)
-            self.alpha = np.where(to_numpy(look.norms > 0).any(axis=1), self.alphas[0], ratio)
-        self.stop = np.ones(problems.P, dtype=bool)
-        return self.next_aim(None)
-
-    def next_aim(self, before: Aim | None) -> Aim:
-        """Send those who stopped on: down a coarse path, or to where they are to go."""
-        place = np.minimum(self.place, len(self.alphas) - 1), np.arange(self.problems.P)
-        target = self.alphas[place]
-        if self.problems.penalty.is_norm:
-            self.alpha = np.where(self.stop, np.maximum(target, _COARSE_STEP * self.alpha), self.alpha)
-        else:
-            self.alpha = target
-        self.on_target = self.alpha <= target
-        goal = np.where(self.on_target, self.goal, max(self.goal, _COARSE_TOL))
-        similarity = self.similarities[place]
-        self.coupled = (similarity > 0) & (self.problems.similar and self.problems.center is None)
-        numbers = like(self.problems.p, np.stack([self.alpha, similarity, goal]))
-        fresh = like(self.problems.p, self.stop, dtype=self.xp.bool)
-        fresh = fresh if before is None else fresh | before.fresh
-        return Aim(numbers[0, :], numbers[1, :], numbers[2, :], fresh)
-
-    def note(self, judged: Judged) -> tuple[np.ndarray, bool]:
-        """Fetch what was judged and note who stops; return bounds of the active groups, and whether any enter."""
-        done, asks, waited, count = to_numpy(judged.flags)
-        stuck = (waited > _PATIENCE) & (asks == 0)
-        self.stop = self.running & ((done > 0) | stuck | (self.steps >= self.max_iter))
-        return count, bool(asks[self.running].any())
-
-    def keep(self, point: Point) -> None:
-        """Keep the points of those who stopped where they were to go, or for good."""
-        kept = np.flatnonzero(self.stop & (self.on_target | (self.steps >= self.max_iter)))
+    def note(self, judged: Judged, point: Point) -> bool:
+        """Fetch what was judged, keep the points of those who arrived; return whether any atoms are to enter."""
+        arrived, steps, asks, self.counts = to_numpy(judged.flags)
+        kept = np.flatnonzero(self.running & (arrived > 0))
         if len(kept):
-            rows = like(self.problems.p, kept, dtype=self.xp.int64)
-            self.found.keys += [(int(self.place[p]), int(p)) for p in kept]
-            self.found.n_iter += self.steps[kept].tolist()
-            self.found.W.append(self.xp.take(self.xp.reshape(point.W, (self.problems.P, -1)), rows, axis=0))
-            self.found.b.append(self.xp.take(point.b, rows, axis=0))
-            self.place[kept] += 1
-            self.steps[kept] = 0
-        self.running &= self.place < len(self.alphas)
+            self._keep(kept, steps, point)
+        return bool(asks[self.running].any())
+
+    def _keep(self, kept: np.ndarray, steps: np.ndarray, point: Point) -> None:
+        xp = self.problems.xp
+        rows = like(self.problems.p, kept, dtype=xp.int64)
+        self.found.keys += [(int(self.place[p]), int(p)) for p in kept]
+        self.found.n_iter += steps[kept].tolist()
+        self.found.W.append(xp.take(xp.reshape(point.W, (self.problems.P, -1)), rows, axis=0))
+        self.found.b.append(xp.take(point.b, rows, axis=0))
+        self.place[kept] += 1
+        self.running &= self.place < len(self.similarities)
+
+    def load(self) -> Load:
+        """What is to be solved now."""
+        place = np.minimum(self.place, len(self.similarities) - 1)
+        similar = self.problems.similar and self.problems.center is None
+        coupled = similar & (self.similarities[place, np.arange(self.problems.P)] > 0)
+        return Load(self.running, np.maximum(self.counts, 1), coupled)

@@ -15,17 +15,41 @@ _REFUSED_FACTOR = 1e3
 _MIN_DAMPING, _MAX_DAMPING = 1e-10, 1e3
 #: γ of the normal map in units of one over the group's share of the trace of the Hessian, as in `_newton_problem`.
 _GAMMA = 25.0
+#: Steps without progress before a problem is given up.
+_PATIENCE = 20
+#: A far alpha is approached by a coarse path: its ratio, and the gap that is enough on it.
+_COARSE_STEP, _COARSE_TOL = 0.4, 1e-2
 #: New atoms enter once the last step was this small a share of the gap.
 _SETTLED = 0.3
 
 
-class Aim(NamedTuple):
-    """What every problem is after: alpha, similarity and the gap (P,), and whether it only just set out for it."""
+class Paths(NamedTuple):
+    """Where every problem is to go: alphas and similarities (A, P), and the gap to reach, (P,)."""
 
+    alphas: Array
+    similarities: Array
+    goal: Array
+
+
+class Aim(NamedTuple):
+    """What every problem is after, (P,).
+
+    Attributes
+    ----------
+    place : which step of its path it is on the way to
+    alpha, similarity, goal : the problem it is solving, and the gap to reach
+    on_target : whether that is the step itself, or a waypoint before it
+    fresh : whether it only just set out
+    steps : taken on the way to this place
+    """
+
+    place: Array
     alpha: Array
     similarity: Array
     goal: Array
+    on_target: Array
     fresh: Array
+    steps: Array
 
 
 class Progress(NamedTuple):
@@ -42,11 +66,15 @@ class Progress(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A look at all problems: flags (4, P) to be fetched (done, stuck, asks for atoms, groups), and who enters."""
+    """A look at all problems: what the host needs to know, (4, P), who enters, the aims from here.
+
+    ``flags``: has arrived at its place, steps it took there, asks for atoms, bound of its active groups.
+    """
 
     flags: Array
     entering: Array
     look: Look
+    aim: Aim
     progress: Progress
 
 
@@ -126,28 +154,61 @@ def _stiffness(problems: StackedProblems, similarity: Array) -> Array:
 # A look: how far is every problem, and what does it need?
 
 
-def judge(problems: StackedProblems, point: Point, aim: Aim, progress: Progress) -> Judged:
-    """Gap, progress and violators of every problem."""
+def judge(problems: StackedProblems, max_iter: int, paths: Paths, point: Point, aim: Aim, progress: Progress) -> Judged:
+    """Gap and progress of every problem; those that are done are sent on; who enters."""
     xp = problems.xp
     look = problems.look(point)
     pull = descent(look, aim.similarity)
     dual = dual_norms(problems, pull)
     value = _value(look, aim)
     gap = _gap(problems, look, point, (pull, dual), aim)
-    better = (gap < 0.9 * progress.best) | (value < (1 - 1e-13) * progress.lowest)
-    waited = xp.where(better, 0.0, progress.waited)
-    progress = Progress(
-        progress.damping, xp.minimum(gap, progress.best), xp.minimum(value, progress.lowest), waited, progress.decrease
-    )
     present = is_present(problems, look)
+    waited = xp.where((gap < 0.9 * progress.best) | (value < (1 - 1e-13) * progress.lowest), 0.0, progress.waited)
     settled = aim.fresh | (progress.decrease <= _SETTLED * gap * value)
-    entering = _entering(problems, present, dual, aim, settled)
-    asks = xp.any(entering, axis=1)
+    asks = xp.any(_asking(problems, present, dual, aim, settled), axis=1)
     # A zero model is only taken where nothing asks to enter, however little it would bring.
     done = (gap <= aim.goal) & ~(aim.fresh & asks)
+    spent = aim.steps >= max_iter
+    stop = done | ((waited > _PATIENCE) & ~asks) | spent
+    arrived = stop & (aim.on_target | spent)
+    onward = _onward(problems, paths, aim, stop, arrived)
+    progress = Progress(
+        progress.damping,
+        xp.where(stop, float("inf"), xp.minimum(gap, progress.best)),
+        xp.where(stop, float("inf"), xp.minimum(value, progress.lowest)),
+        xp.where(stop, 0.0, waited),
+        progress.decrease,
+    )
+    if problems.similar:
+        dual = dual_norms(problems, descent(look, onward.similarity))
+    entering = _entering(problems, present, dual, onward, settled | stop)
     count = xp.sum(xp.astype(problems.groups_with(present | entering), xp.int64), axis=1)
-    flags = [xp.astype(flag, xp.int64) for flag in (done, asks)]
-    return Judged(xp.stack([*flags, xp.astype(waited, xp.int64), count]), entering, look, progress)
+    asks, arrived = (xp.astype(flag, xp.int64) for flag in (xp.any(entering, axis=1), arrived))
+    return Judged(xp.stack([arrived, aim.steps, asks, count]), entering, look, onward, progress)
+
+
+def _onward(problems: StackedProblems, paths: Paths, aim: Aim, stop: Array, arrived: Array) -> Aim:
+    """Send those who stopped on: down a coarse path, or to where they are to go next."""
+    xp = problems.xp
+    A = paths.alphas.shape[0]
+    place = aim.place + xp.astype(arrived, xp.int64)
+    index = xp.where(place < A, place, A - 1) * problems.P + problems.range_P
+    target = xp.take(xp.reshape(paths.alphas, (-1,)), index)
+    alpha = target
+    if problems.penalty.is_norm:
+        # A far jump wakes too many groups at once.
+        alpha = xp.where(stop, xp.maximum(target, _COARSE_STEP * aim.alpha), aim.alpha)
+    on_target = alpha <= target
+    coarse = xp.where(paths.goal > _COARSE_TOL, paths.goal, _COARSE_TOL)
+    return Aim(
+        place,
+        alpha,
+        xp.take(xp.reshape(paths.similarities, (-1,)), index),
+        xp.where(on_target, paths.goal, coarse),
+        on_target,
+        aim.fresh | stop,
+        xp.where(arrived, 0, aim.steps),
+    )
 
 
 def _gap(problems: StackedProblems, look: Look, point: Point, gradient: tuple[Array, Array], aim: Aim) -> Array:
@@ -181,14 +242,21 @@ def _lack(problems: StackedProblems, look: Look, point: Point, pull: Array) -> A
     return lack
 
 
-def _entering(problems: StackedProblems, present: Array, dual: Array, aim: Aim, settled: Array) -> Array:
-    """The absent atoms whose gradient asks most for them, (P, atoms): few at a time, and none until settled."""
-    xp = problems.xp
+def _asking(problems: StackedProblems, present: Array, dual: Array, aim: Aim, settled: Array) -> Array:
+    """The absent atoms whose gradient has left its dual ball, (P, atoms); none until the present ones have settled."""
     if not problems.penalty.is_norm:
-        return xp.zeros_like(present)
-    ratio = dual / (aim.alpha[:, None] * problems.safe_beta)
-    asking = problems.penalised & ~present & (ratio > 1 + 1e-10) & settled[:, None]
-    ratio = xp.where(asking, ratio, 0.0)
+        return problems.xp.zeros_like(present)
+    outside = dual > (1 + 1e-10) * aim.alpha[:, None] * problems.safe_beta
+    return problems.penalised & ~present & outside & settled[:, None]
+
+
+def _entering(problems: StackedProblems, present: Array, dual: Array, aim: Aim, settled: Array) -> Array:
+    """Those of them that ask most, (P, atoms): few at a time."""
+    xp = problems.xp
+    asking = _asking(problems, present, dual, aim, settled)
+    if not problems.penalty.is_norm:
+        return asking
+    ratio = xp.where(asking, dual / problems.safe_beta, 0.0)
     if problems.single_atoms:
         # where nothing ties them, one at a time needs a third of the steps
         return asking & (ratio >= xp.max(ratio, axis=1, keepdims=True))
@@ -227,6 +295,21 @@ def _prox(problems: StackedProblems, W: Array, threshold: Array) -> Array:
     else:
         shrunk = problems.penalty.prox(blocks, threshold)
     return problems.xp.reshape(shrunk, W.shape)
+
+
+def enter_and_prepare(
+    problems: StackedProblems, point: Point, look: Look, aim: Aim, entering: Array, damping: Array
+) -> tuple[Point, Array, "Prepared"]:
+    """Let atoms enter, then prepare the step; also return the pull of the intercepts."""
+    point, look = enter(problems, point, look, aim, entering)
+    return point, look.pull_b, prepare(problems, point, look, aim, damping)
+
+
+def only_prepare(
+    problems: StackedProblems, point: Point, look: Look, aim: Aim, damping: Array
+) -> tuple[Point, Array, "Prepared"]:
+    """Prepare the step where nothing enters."""
+    return point, look.pull_b, prepare(problems, point, look, aim, damping)
 
 
 # A step: before its systems are solved, and after.
@@ -328,7 +411,7 @@ def advance(
     damping = _clip(xp, progress.damping * factor, _MIN_DAMPING, _MAX_DAMPING)
     decrease = xp.where(accepted, decrease, float("inf"))
     progress = Progress(damping, progress.best, progress.lowest, progress.waited + 1, decrease)
-    aim = Aim(aim.alpha, aim.similarity, aim.goal, xp.zeros_like(aim.fresh))
+    aim = Aim(*aim[:5], xp.zeros_like(aim.fresh), aim.steps + 1)
     return _chosen(problems, point, tried, first, accepted), aim, progress
 
 
@@ -343,3 +426,9 @@ def _chosen(problems: StackedProblems, point: Point, tried: Point, first: Array,
         return xp.where(xp.reshape(accepted, (problems.P, *(1,) * (before.ndim - 1))), one, before)
 
     return Point(pick(tried.W, point.W), pick(tried.b, point.b), pick(tried.Zw, point.Zw))
+
+
+def advance_and_judge(problems: StackedProblems, max_iter: int, paths: Paths, *rest) -> tuple[Point, Judged]:
+    """Take the step, and look where it led."""
+    point, aim, progress = advance(problems, *rest)
+    return point, judge(problems, max_iter, paths, point, aim, progress)

@@ -5,48 +5,88 @@ over is a group of zeros with the identity on the diagonal. See `_newton_system`
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from .._arrays import Array, like, namespace
 from ._memory import systems_at_once
+from ._recorded import Recorded
 from ._stacked_linalg import add_to_diagonal, solve_coupled, solve_posdef
 from ._stacked_problems import StackedProblems
 from ._stacked_step import Prepared, Step
 
 #: A batch is cut in two where that saves so many numbers of padding; fewer cost a GPU less than another batch.
 _WORTH = 30_000_000
+#: Sizes (of all groups) for which the solution of all systems is recorded, and the largest that is.
+_SIZES, _LARGEST_RECORDED = 16, 512
 
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """What the host knows of the systems.
+    """What the host knows of the systems, (P,).
 
-    Which problems run (P,), bounds of their active groups (P,), whether their subjects are drawn to their mean (P,), and
-    how many bytes there are.
+    Which problems run, bounds of their active groups, and whether their subjects are drawn to their mean.
     """
 
     running: np.ndarray
     counts: np.ndarray
     coupled: np.ndarray
-    room: int
 
 
-def solve_systems(problems: StackedProblems, prepared: Prepared, pull_b: Array, similarity: Array, load: Load) -> Step:
-    """Solve the systems of the running problems."""
+class Systems:
+    """Solves the systems of all problems, in so many bytes at a time."""
+
+    def __init__(self, problems: StackedProblems, room: int):
+        self._problems, self._room = problems, room
+        self._step = -(-problems.G // _SIZES)
+        self._recorded: dict[int, Recorded] = {}
+        self._pool: list = []
+
+    def solve(self, prepared: Prepared, pull_b: Array, similarity: Array, load: Load) -> Step:
+        """Solve the systems of the running problems; the steps of the others are zero, or anything at all."""
+        problems = self._problems
+        batches = _batches(problems, load, self._room)
+        if len(batches) == 1 and problems.T == 1 and 2 * len(batches[0]) >= problems.P:
+            a = min(self._step * -(-int(load.counts[batches[0]].max()) // self._step), problems.G)
+            if self._fits(a):
+                if a not in self._recorded:
+                    self._recorded[a] = Recorded(partial(_solve_all, problems, a), self._pool)
+                return self._recorded[a](prepared, pull_b)
+        return _solve_batches(problems, prepared, (pull_b, similarity), load, batches)
+
+    def _fits(self, a: int) -> bool:
+        """Whether all problems with so many active groups can be solved at once, and be recorded."""
+        problems = self._problems
+        m = a * problems.r
+        return m <= _LARGEST_RECORDED and systems_at_once(self._room, 1, m, problems.n) >= problems.P
+
+
+def _solve_all(problems: StackedProblems, a: int, prepared: Prepared, pull_b: Array) -> Step:
+    """Solve the systems of all problems of one subject, running or not, with at most a active groups."""
+    xp = problems.xp
+    rows, db = _solve_batch(problems, prepared, (pull_b, None), None, a, False)
+    flat = xp.concat([rows, xp.zeros_like(rows[:1, :])], axis=0)
+    place = prepared.spread
+    where = xp.where((place >= 0) & (place < a), problems.range_P[:, None] * a + place, problems.P * a)
+    steps = xp.take(flat, xp.reshape(where, (-1,)), axis=0)
+    steps = xp.reshape(steps, (problems.P, problems.G, 2, 1, problems.r))
+    return Step(steps[:, :, 0, ...], steps[:, :, 1, ...], db)
+
+
+def _solve_batches(problems: StackedProblems, prepared: Prepared, rest: tuple, load: Load, batches: list) -> Step:
+    """Solve the systems of some problems, batch by batch, and spread the solutions over all groups."""
     xp = problems.xp
     P, G, T, r = problems.P, problems.G, problems.T, problems.r
-    counts = np.maximum(load.counts, 1)
     pieces, first, row = [], np.full((2, P), -1, dtype=np.int64), np.zeros(2, dtype=np.int64)
-    for ids in _batches(problems, load.running, counts, load.room):
-        a = int(counts[ids].max())
+    for ids in batches:
+        a = int(load.counts[ids].max())
         coupled = bool(load.coupled[ids].any())
-        some = None if len(ids) == P else ids
-        pieces.append(_solve_batch(problems, prepared, (pull_b, similarity), some, a, coupled))
+        pieces.append(_solve_batch(problems, prepared, rest, None if len(ids) == P else ids, a, coupled))
         first[:, ids] = row[:, None] + np.array([[a], [1]]) * np.arange(len(ids))
         row += np.array([a * len(ids), len(ids)])
     first = np.where(first < 0, row[:, None], first)
-    starts = like(pull_b, first, dtype=xp.int64)
+    starts = like(prepared.root, first, dtype=xp.int64)
     begin, nowhere = starts[0, :, None], int(row[0])
     where = xp.where((prepared.spread >= 0) & (begin < nowhere), begin + prepared.spread, nowhere)
     steps = _stacked([piece[0] for piece in pieces])
@@ -61,9 +101,9 @@ def _stacked(pieces: list[Array]) -> Array:
     return xp.concat([*pieces, xp.zeros_like(pieces[0][:1, ...])], axis=0)
 
 
-def _batches(problems: StackedProblems, running: np.ndarray, counts: np.ndarray, room: int) -> list[np.ndarray]:
+def _batches(problems: StackedProblems, load: Load, room: int) -> list[np.ndarray]:
     """Cut the running problems into batches whose systems are of like size and fit in memory."""
-    ids = np.flatnonzero(running)
+    ids, counts = np.flatnonzero(load.running), load.counts
     ids = ids[np.argsort(-counts[ids], kind="stable")]
     parts = []
     while len(ids):

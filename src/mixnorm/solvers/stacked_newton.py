@@ -61,8 +61,8 @@ def _solve_chunk(stacks: list[Stack], tol: float, max_iter: int) -> list[Solutio
     A = len(stacks)
     tables = [xp.reshape(xp.stack([getattr(c, name) for c in stacks]), (A, -1)) for name in ("alpha", "similarity")]
     W, b, _ = polish(stacks[0], *stacks[0].start())
-    run = StackedRun(problems)
-    found = run.follow(tables, _point(problems, W, b), _GOALS[0] * tol, max_iter)
+    run = StackedRun(problems, max_iter)
+    found = run.follow(*tables, _point(problems, W, b), _GOALS[0] * tol)
     solutions = _certified(stacks, *_collect(problems, found, A))
     for goal in _GOALS[1:]:
         for j, solution in enumerate(solutions):
@@ -70,7 +70,7 @@ def _solve_chunk(stacks: list[Stack], tol: float, max_iter: int) -> list[Solutio
             if open_.any():
                 path = [values[j : j + 1, :] for values in tables]
                 start = _point(problems, solution.W, solution.b)
-                again = run.follow(path, start, goal * tol, max_iter, open_.ravel())
+                again = run.follow(*path, start, goal * tol, open_.ravel())
                 solutions[j] = _better(stacks[j], solution, again, problems)
     return [_first_order(cell, solution, tol, max_iter) for cell, solution in zip(stacks, solutions)]
 

@@ -18,11 +18,11 @@ from functools import partial
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from _problems import eeg_like
 from mixnorm import GroupSVCCV, MultiTaskGroupSVCCV, use_device
+from mixnorm._folds import auc
 from mixnorm._together import together
 
 QS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
@@ -113,7 +113,7 @@ def fit_single(one, method):
         "scores": model.scores_.mean(axis=-1).ravel().tolist(),
         "alphas": model.alphas_.ravel().tolist(),
         "sensors": model.selected_groups_.tolist(),
-        "auc": roc_auc_score(y_test, model.decision_function(X_test)),
+        "auc": float(auc(y_test, model.decision_function(X_test)[:, None])[0]),
     }
 
 
@@ -227,7 +227,7 @@ def fit_multi(one, grid):
     X, y, who, X_test, y_test = one
     model = MultiTaskGroupSVCCV(grid[0], similarities=grid[1], cv=3).fit(X, y, subjects=who)
     aucs = [
-        roc_auc_score(labels, model.decision_function(trials, subjects=t))
+        auc(labels, model.decision_function(trials, subjects=t)[:, None])[0]
         for t, (trials, labels) in enumerate(zip(X_test, y_test))
     ]
     return {

@@ -12,6 +12,9 @@ from mixnorm.groups import Groups
 from mixnorm.penalties import GroupNorm
 from mixnorm._lq import prox_lq_in_steps
 from mixnorm.solvers import Newton, solve_path, stacked_newton
+from mixnorm.solvers._stacked_problems import Point
+from mixnorm.solvers._stacked_step import Aim, prepare
+from mixnorm.solvers._stacked_system import Load, Systems, padded_places, solve_padded
 from mixnorm.solvers.stacked_newton import StackedNewton
 from stacks import converted, every_penalty, make_stack
 
@@ -156,3 +159,24 @@ def test_prox_in_a_fixed_number_of_steps_is_the_prox(q, share):
     assert error.max() <= 1e-4
     np.testing.assert_array_equal(found == 0, exact == 0)
     np.testing.assert_array_equal(prox_lq_in_steps(blocks, 0 * threshold, q), blocks)
+
+
+def test_padded_systems_are_the_systems():
+    """What is recorded on a GPU: more problems and groups than are asked for, and the same solutions."""
+    stack = make_stack("q=1.4", B=3, beta=False)
+    problems = stacked_newton.StackedProblems(stack)
+    rng = np.random.default_rng(1)
+    W = rng.standard_normal((problems.P, problems.G, 1, problems.r)) * (rng.random((problems.P, problems.G, 1, 1)) < 0.5)
+    point = Point(W, rng.standard_normal((problems.P, 1)), problems.scores(W[:, None])[:, 0])
+    look, one = problems.look(point), np.ones(problems.P)
+    aim = Aim(0, 0.1 * one, 0 * one, one, one > 0, one > 0, 0)
+    prepared = prepare(problems, point, look, aim, 1e-6 * one)
+    ids = np.array([1, 2, 5, 6])
+    counts = np.maximum((look.norms > 0).sum(axis=1), 1)
+    load = Load(np.isin(np.arange(problems.P), ids), counts, np.zeros(problems.P, dtype=bool))
+    plain = Systems(problems, 2**30).solve(prepared, look.pull_b, 0 * one, load)
+    padded = solve_padded(problems, problems.G, prepared, look.pull_b, *padded_places(ids, problems.P, 7))
+    for mine, theirs in zip(plain, padded, strict=True):
+        assert mine[ids].any()
+        assert not mine[~load.running].any()
+        np.testing.assert_allclose(theirs, mine, rtol=1e-9, atol=1e-12)

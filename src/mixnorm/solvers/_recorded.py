@@ -13,8 +13,8 @@ from .._arrays import is_torch_array
 class Recorded:
     """A function of (nested tuples of) arrays, which may look at nothing but the shapes of them.
 
-    With PyTorch on a GPU its operations are recorded at the first call with arguments of some shapes and replayed
-    later; what it returns is then overwritten by the next call. Elsewhere it is simply called.
+    With PyTorch on a GPU its operations are recorded at the second call with arguments of some shapes and replayed from
+    then on; what it returns is then overwritten by the next call. Elsewhere it is simply called.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Recorded:
     def __init__(self, function: Callable, pool: list | None = None):
         self._function = function
         self._pool = [] if pool is None else pool
-        self._tapes: dict[tuple, _Tape] = {}
+        self._tapes: dict[tuple, _Tape | None] = {}
 
     def __call__(self, *args: Any) -> Any:
         """Return what the function returns for these arguments."""
@@ -35,7 +35,10 @@ class Recorded:
         if not (is_torch_array(leaves[0]) and leaves[0].is_cuda):
             return self._function(*args)
         key = tuple(leaf.shape for leaf in leaves)
-        if key not in self._tapes:
+        if key not in self._tapes:  # the first call also lets libraries set themselves up, which cannot be recorded
+            self._tapes[key] = None
+            return self._function(*args)
+        if self._tapes[key] is None:
             self._tapes[key] = _Tape(self._function, args, self._pool)
         return self._tapes[key].replay(leaves)
 
@@ -51,11 +54,6 @@ class _Tape:
         kinds = dict.fromkeys(leaf.dtype for leaf in leaves)  # those of one type are copied together
         places = [[i for i, leaf in enumerate(leaves) if leaf.dtype == kind] for kind in kinds]
         self._inputs = [([leaves[i] for i in own], own) for own in places]
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):  # libraries set themselves up in a first run, which cannot be recorded
-            function(*fixed)
-        torch.cuda.current_stream().wait_stream(aside)
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph, pool=pool[0] if pool else None):
             self._outputs = function(*fixed)

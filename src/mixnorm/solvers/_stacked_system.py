@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from .._arrays import Array, like, namespace
+from .._arrays import Array, is_torch_array, like, namespace
 from ._memory import systems_at_once
 from ._recorded import Recorded
 from ._stacked_linalg import add_to_diagonal, solve_coupled, solve_posdef
@@ -18,8 +18,8 @@ from ._stacked_step import Prepared, Step
 
 #: A batch is cut in two where that saves so many numbers of padding; fewer cost a GPU less than another batch.
 _WORTH = 30_000_000
-#: Sizes (of all groups) for which the solution of all systems is recorded, and the largest that is.
-_SIZES, _LARGEST_RECORDED = 16, 512
+#: Numbers of groups, and of problems, for which solutions of all systems are recorded, and the largest of them.
+_SIZES, _BATCHES, _LARGEST_RECORDED = 8, 4, 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,38 +39,58 @@ class Systems:
 
     def __init__(self, problems: StackedProblems, room: int):
         self._problems, self._room = problems, room
-        self._step = -(-problems.G // _SIZES)
-        self._recorded: dict[int, Recorded] = {}
+        self._recorded: dict[tuple[int, int], Recorded] = {}
         self._pool: list = []
 
     def solve(self, prepared: Prepared, pull_b: Array, similarity: Array, load: Load) -> Step:
-        """Solve the systems of the running problems; the steps of the others are zero, or anything at all."""
+        """Solve the systems of the running problems; the steps of the others are zero."""
         problems = self._problems
         batches = _batches(problems, load, self._room)
-        if len(batches) == 1 and problems.T == 1 and 2 * len(batches[0]) >= problems.P:
-            a = min(self._step * -(-int(load.counts[batches[0]].max()) // self._step), problems.G)
-            if self._fits(a):
-                if a not in self._recorded:
-                    self._recorded[a] = Recorded(partial(_solve_all, problems, a), self._pool)
-                return self._recorded[a](prepared, pull_b)
+        if len(batches) == 1 and problems.T == 1 and is_torch_array(pull_b) and pull_b.is_cuda:
+            M = next(size for size in _roundings(problems.P, _BATCHES) if size >= len(batches[0]))
+            most = int(load.counts[batches[0]].max())
+            a = next(size for size in _roundings(problems.G, _SIZES) if size >= most)
+            if self._fits(M, a):
+                return self._replay(prepared, pull_b, batches[0], (M, a))
         return _solve_batches(problems, prepared, (pull_b, similarity), load, batches)
 
-    def _fits(self, a: int) -> bool:
-        """Whether all problems with so many active groups can be solved at once, and be recorded."""
+    def _fits(self, M: int, a: int) -> bool:
+        """Whether M problems with a active groups can be solved at once, and be recorded."""
         problems = self._problems
         m = a * problems.r
-        return m <= _LARGEST_RECORDED and systems_at_once(self._room, 1, m, problems.n) >= problems.P
+        return m <= _LARGEST_RECORDED and systems_at_once(self._room, 1, m, problems.n) >= M
+
+    def _replay(self, prepared: Prepared, pull_b: Array, ids: np.ndarray, size: tuple[int, int]) -> Step:
+        if size not in self._recorded:
+            self._recorded[size] = Recorded(partial(solve_padded, self._problems, size[1]), self._pool)
+        numbers = padded_places(ids, self._problems.P, size[0])
+        ids, places = (like(pull_b, n, dtype=self._problems.xp.int64) for n in numbers)
+        return self._recorded[size](prepared, pull_b, ids, places)
 
 
-def _solve_all(problems: StackedProblems, a: int, prepared: Prepared, pull_b: Array) -> Step:
-    """Solve the systems of all problems of one subject, running or not, with at most a active groups."""
+def _roundings(largest: int, number: int) -> list[int]:
+    """Sizes up to the largest, so many, evenly spread."""
+    return sorted({-(-largest * i // number) for i in range(1, number + 1)})
+
+
+def padded_places(ids: np.ndarray, P: int, M: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return M problems, those asked for first, and at which place of them each of P problems stands, M: at none."""
+    places = np.full(P, M)
+    places[ids] = np.arange(len(ids))
+    return np.concatenate([ids, np.full(M - len(ids), ids[0])]), places
+
+
+def solve_padded(problems: StackedProblems, a: int, prepared: Prepared, pull_b: Array, ids: Array, places: Array) -> Step:
+    """Solve the systems of some problems of one subject with at most a active groups, of `padded_places`."""
     xp = problems.xp
-    rows, db = _solve_batch(problems, prepared, (pull_b, None), None, a, False)
+    M = ids.shape[0]
+    rows, db = _solve_batch(problems, prepared, (pull_b, None), ids, a, False)
     flat = xp.concat([rows, xp.zeros_like(rows[:1, :])], axis=0)
-    place = prepared.spread
-    where = xp.where((place >= 0) & (place < a), problems.range_P[:, None] * a + place, problems.P * a)
+    spread, places_ = prepared.spread, places[:, None]
+    where = xp.where((spread >= 0) & (places_ < M), places_ * a + spread, M * a)
     steps = xp.take(flat, xp.reshape(where, (-1,)), axis=0)
     steps = xp.reshape(steps, (problems.P, problems.G, 2, 1, problems.r))
+    db = xp.take(xp.concat([db, xp.zeros_like(db[:1, :])], axis=0), places, axis=0)
     return Step(steps[:, :, 0, ...], steps[:, :, 1, ...], db)
 
 
@@ -82,7 +102,8 @@ def _solve_batches(problems: StackedProblems, prepared: Prepared, rest: tuple, l
     for ids in batches:
         a = int(load.counts[ids].max())
         coupled = bool(load.coupled[ids].any())
-        pieces.append(_solve_batch(problems, prepared, rest, None if len(ids) == P else ids, a, coupled))
+        some = None if len(ids) == P else like(prepared.root, ids, dtype=xp.int64)
+        pieces.append(_solve_batch(problems, prepared, rest, some, a, coupled))
         first[:, ids] = row[:, None] + np.array([[a], [1]]) * np.arange(len(ids))
         row += np.array([a * len(ids), len(ids)])
     first = np.where(first < 0, row[:, None], first)
@@ -117,7 +138,9 @@ def _batches(problems: StackedProblems, load: Load, room: int) -> list[np.ndarra
     return [np.sort(part) for part in parts]
 
 
-def _solve_batch(problems: StackedProblems, prepared: Prepared, rest: tuple, ids: np.ndarray | None, a: int, coupled: bool):
+def _solve_batch(
+    problems: StackedProblems, prepared: Prepared, rest: tuple, ids: Array | None, a: int, coupled: bool
+) -> tuple[Array, Array]:
     """Solve the systems of some problems (None: all, in order) with at most a active groups.
 
     Returns rows (M a, 2 T r) of δw and what the Hessian of the loss makes of (δw, δb); and δb, (M, T).
@@ -129,8 +152,7 @@ def _solve_batch(problems: StackedProblems, prepared: Prepared, rest: tuple, ids
     if ids is None:
         M, chosen = problems.P, lambda values: values
     else:
-        index = like(pull_b, ids, dtype=xp.int64)
-        M, chosen = len(ids), lambda values: xp.take(values, index, axis=0)
+        M, chosen = ids.shape[0], lambda values: xp.take(values, ids, axis=0)
     gathered = xp.take(prepared.packed, xp.reshape(chosen(prepared.packed_rows)[:, :a], (-1,)), axis=0)
     gathered = xp.permute_dims(xp.reshape(gathered, (M, a, 4, T, r)), (2, 0, 3, 1, 4))
     gathered = xp.reshape(gathered, (4, M, T, m))

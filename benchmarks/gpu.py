@@ -1,11 +1,12 @@
 """A study's work on one GPU, and whether it chooses what the CPU does.
 
-    python benchmarks/gpu.py path table multi compare --json gpu.json
+    python benchmarks/gpu.py path table compare multi compare-multi --json gpu.json
 
 path     8 subjects x 10 splits x (3 folds x 20 alphas + refit) of GSVM-2, n = 1000, 32 x 8: solver and transfers
 table    the same by all single-subject methods of the paper, with scoring, choice and test AUC
 multi    MGSVM-2s at UAM size: 30 subjects x 310 features, 50 to 1000 training trials, 10 x 10 grid, 3 folds, 10 splits
-compare  a share of the fits again by the CPU: alpha, cross-validation scores, sensors and test AUC side by side
+compare, compare-multi
+         some of the fits again by the CPU: alpha, cross-validation scores, sensors and test AUC side by side
 """
 
 import argparse
@@ -38,7 +39,7 @@ SIZES = (50, 100, 200, 500, 1000)
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="+", choices=["path", "table", "multi", "compare"])
+    parser.add_argument("parts", nargs="+", choices=["path", "table", "compare", "multi", "compare-multi"])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--small", action="store_true", help="a hundredth of it, to see whether it runs")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes of the CPU's side")
@@ -51,6 +52,8 @@ def main():
             single(options, figures)
         if "multi" in options.parts:
             multi(options, figures)
+        if "compare-multi" in options.parts:
+            compare_multi(options, figures)
     if options.json:
         with open(options.json, "w") as file:
             json.dump(figures, file, indent=1)
@@ -207,12 +210,20 @@ def multi(options, figures):
             print(f"multi    {seconds:6.1f} s at {n} trials for {splits} splits, worst gap of a refit {worst:.1e}", flush=True)
     total = sum(row["seconds"] for row in figures["multi"].values())
     print(f"multi    {total:6.1f} s in all", flush=True)
-    if "compare" in options.parts:
-        n = sizes[0]
-        theirs = Parallel(n_jobs=options.jobs)(delayed(quiet)(fit_multi, cohort(data, n, s), grid) for s in range(2))
-        row = figures["multi"][n]
-        row["compared"] = differences(row["fits"][:2], theirs)
-        print(f"multi    CPU at {n} trials: {row['compared']}", flush=True)
+
+
+def compare_multi(options, figures):
+    """Two splits of the smallest size by both."""
+    subjects, shape, n, grid = (3, (5, 4), 30, (4, 3)) if options.small else (30, (10, 31), SIZES[0], (10, 10))
+    data = [eeg_like(n + 300, *shape, 1000 + seed) for seed in range(subjects)]
+    sets = [cohort(data, n, split) for split in range(2)]
+    with use_device(options.device):
+        mine = together([partial(fit_multi, one, grid) for one in sets])
+    start = time.perf_counter()
+    theirs = Parallel(n_jobs=min(2, options.jobs))(delayed(quiet)(fit_multi, one, grid) for one in sets)
+    seconds = time.perf_counter() - start
+    figures["compare-multi"] = differences(mine, theirs)
+    print(f"multi    CPU, 2 splits at {n} trials, {seconds:.1f} s: {figures['compare-multi']}", flush=True)
 
 
 def cohort(data, n, split):

@@ -41,13 +41,14 @@ def prox_lq(blocks: Array, threshold: Array, q: float) -> Array:
     return xp.where((shrinks & (largest > 0))[..., None, :], x, blocks)
 
 
-def prox_lq_in_steps(blocks: Array, threshold: Array, q: float, steps: int = 8) -> Array:
+def prox_lq_in_steps(blocks: Array, threshold: Array, q: float) -> Array:
     """Return the prox of threshold·‖·‖_q as `prox_lq` does, by a fixed number of joint Newton steps for N and all t_i.
 
     Exactly zero where the prox is; elsewhere to rounding, save for q near 1, where a hundredth of the blocks is left
     with an error of 1e-10 or so. Nothing in it asks how far it got, so that a device never waits for the host.
     """
     xp = namespace(blocks)
+    steps = 6 if q >= 1.2 else 8
     p = 1 / (q - 1)
     largest = xp.max(xp.abs(blocks), axis=-2, keepdims=True)
     scale = xp.where(largest > 0, largest, 1.0)

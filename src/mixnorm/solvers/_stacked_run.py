@@ -69,13 +69,14 @@ class StackedRun:
             asked = travel.note(judged, point)
             if not travel.running.any():
                 return travel.found
+            solve = self._systems.plan(travel.load())
             damping = judged.progress.damping
             if asked:
                 prepared = self._enter_and_prepare(point, judged.look, judged.aim, judged.entering, damping)
             else:
                 prepared = self._prepare(point, judged.look, judged.aim, damping)
             point, pull_b, prepared = prepared
-            step = self._systems.solve(prepared, pull_b, judged.aim.similarity, travel.load())
+            step = solve(prepared, pull_b, judged.aim.similarity)
             rest = (point, judged.aim, judged.progress, prepared, step, pull_b)
             point, judged = self._advance_and_judge(paths, *rest)
 

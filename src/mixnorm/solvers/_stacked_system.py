@@ -4,6 +4,7 @@ The active groups of a problem come first, so that all systems of a batch have t
 over is a group of zeros with the identity on the diagonal. See `_newton_system` for the matrices.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,18 +42,22 @@ class Systems:
         self._problems, self._room = problems, room
         self._recorded: dict[tuple[int, int], Recorded] = {}
         self._pool: list = []
+        self._sent: tuple[bytes, tuple[Array, Array]] = (b"", ())
 
-    def solve(self, prepared: Prepared, pull_b: Array, similarity: Array, load: Load) -> Step:
-        """Solve the systems of the running problems; the steps of the others are zero."""
+    def plan(self, load: Load) -> Callable[[Prepared, Array, Array], Step]:
+        """Return what solves the systems of the running problems; the steps of the others are zero.
+
+        Made before the step is prepared, since a device that has work to do keeps what is sent to it waiting.
+        """
         problems = self._problems
         batches = _batches(problems, load, self._room)
-        if len(batches) == 1 and problems.T == 1 and is_torch_array(pull_b) and pull_b.is_cuda:
+        if len(batches) == 1 and problems.T == 1 and is_torch_array(problems.p) and problems.p.is_cuda:
             M = next(size for size in _roundings(problems.P, _BATCHES) if size >= len(batches[0]))
             most = int(load.counts[batches[0]].max())
             a = next(size for size in _roundings(problems.G, _SIZES) if size >= most)
             if self._fits(M, a):
-                return self._replay(prepared, pull_b, batches[0], (M, a))
-        return _solve_batches(problems, prepared, (pull_b, similarity), load, batches)
+                return self._replay((M, a), *self._send(batches[0], M))
+        return partial(_solve_batches, problems, load, batches)
 
     def _fits(self, M: int, a: int) -> bool:
         """Whether M problems with a active groups can be solved at once, and be recorded."""
@@ -60,12 +65,18 @@ class Systems:
         m = a * problems.r
         return m <= _LARGEST_RECORDED and systems_at_once(self._room, 1, m, problems.n) >= M
 
-    def _replay(self, prepared: Prepared, pull_b: Array, ids: np.ndarray, size: tuple[int, int]) -> Step:
+    def _send(self, ids: np.ndarray, M: int) -> tuple[Array, Array]:
+        """Return `padded_places` on the device; the same problems run for many steps, and are sent once."""
+        numbers = np.concatenate(padded_places(ids, self._problems.P, M))
+        if self._sent[0] != numbers.tobytes():
+            there = like(self._problems.p, numbers, dtype=self._problems.xp.int64)
+            self._sent = numbers.tobytes(), (there[:M], there[M:])
+        return self._sent[1]
+
+    def _replay(self, size: tuple[int, int], ids: Array, places: Array) -> Callable:
         if size not in self._recorded:
             self._recorded[size] = Recorded(partial(solve_padded, self._problems, size[1]), self._pool)
-        numbers = padded_places(ids, self._problems.P, size[0])
-        ids, places = (like(pull_b, n, dtype=self._problems.xp.int64) for n in numbers)
-        return self._recorded[size](prepared, pull_b, ids, places)
+        return lambda prepared, pull_b, _: self._recorded[size](prepared, pull_b, ids, places)
 
 
 def _roundings(largest: int, number: int) -> list[int]:
@@ -94,7 +105,9 @@ def solve_padded(problems: StackedProblems, a: int, prepared: Prepared, pull_b: 
     return Step(steps[:, :, 0, ...], steps[:, :, 1, ...], db)
 
 
-def _solve_batches(problems: StackedProblems, prepared: Prepared, rest: tuple, load: Load, batches: list) -> Step:
+def _solve_batches(
+    problems: StackedProblems, load: Load, batches: list, prepared: Prepared, pull_b: Array, similarity: Array
+) -> Step:
     """Solve the systems of some problems, batch by batch, and spread the solutions over all groups."""
     xp = problems.xp
     P, G, T, r = problems.P, problems.G, problems.T, problems.r
@@ -103,7 +116,7 @@ def _solve_batches(problems: StackedProblems, prepared: Prepared, rest: tuple, l
         a = int(load.counts[ids].max())
         coupled = bool(load.coupled[ids].any())
         some = None if len(ids) == P else like(prepared.root, ids, dtype=xp.int64)
-        pieces.append(_solve_batch(problems, prepared, rest, some, a, coupled))
+        pieces.append(_solve_batch(problems, prepared, (pull_b, similarity), some, a, coupled))
         first[:, ids] = row[:, None] + np.array([[a], [1]]) * np.arange(len(ids))
         row += np.array([a * len(ids), len(ids)])
     first = np.where(first < 0, row[:, None], first)

@@ -14,7 +14,7 @@ from mixnorm.certificate import alpha_max, certify
 from mixnorm.groups import Groups
 from mixnorm.intercept import solve_intercept
 from mixnorm.losses import SquaredHinge
-from mixnorm.penalties import L1, L2, GroupNorm
+from mixnorm.penalties import GroupNorm
 from mixnorm.solvers import Fista, ForwardBackward, Newton, solve_path
 from mixnorm.solvers._hessian import WorkingHessian
 from mixnorm.solvers._lipschitz import intercept_scale, paper_constant, power_estimate
@@ -22,6 +22,7 @@ from mixnorm.solvers._newton_system import Curvature, pairs_within, solve_single
 from mixnorm.stack import Stack
 from reference import alpha_max_reference, convex_reference, objective, random_problem
 from stacks import PENALTIES, D, N, converted, every_penalty, make_stack
+
 
 def problem_of(stack, name, i, k):
     """One problem of a stack, in the words of the reference."""

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from mixnorm._arrays import to_numpy
-from mixnorm.certificate import certify
-from mixnorm.groups import Groups
-from mixnorm.penalties import GroupNorm
 from mixnorm._lq import prox_lq_in_steps
+from mixnorm.certificate import certify
+from mixnorm.penalties import GroupNorm
 from mixnorm.solvers import Newton, solve_path, stacked_newton
 from mixnorm.solvers._stacked_problems import Point
-from mixnorm.solvers._stacked_step import Aim, prepare
+from mixnorm.solvers._stacked_state import Aim
+from mixnorm.solvers._stacked_step import prepare
 from mixnorm.solvers._stacked_system import Load, Systems, padded_places, solve_padded
 from mixnorm.solvers.stacked_newton import StackedNewton
 from stacks import converted, every_penalty, make_stack
@@ -166,7 +166,9 @@ def test_padded_systems_are_the_systems():
     stack = make_stack("q=1.4", B=3, beta=False)
     problems = stacked_newton.StackedProblems(stack)
     rng = np.random.default_rng(1)
-    W = rng.standard_normal((problems.P, problems.G, 1, problems.r)) * (rng.random((problems.P, problems.G, 1, 1)) < 0.5)
+    W = rng.standard_normal((problems.P, problems.G, 1, problems.r)) * (
+        rng.random((problems.P, problems.G, 1, 1)) < 0.5
+    )
     point = Point(W, rng.standard_normal((problems.P, 1)), problems.scores(W[:, None])[:, 0])
     look, one = problems.look(point), np.ones(problems.P)
     aim = Aim(0, 0.1 * one, 0 * one, one, one > 0, one > 0, 0)

@@ -17,6 +17,20 @@ from sklearn.externals.array_api_compat import (
 from sklearn.externals.array_api_compat import is_array_api_obj as is_array
 from sklearn.externals.array_api_compat import numpy as numpy_namespace
 
+__all__ = [
+    "Array",
+    "device",
+    "is_array",
+    "is_cupy_array",
+    "is_numpy_array",
+    "is_torch_array",
+    "like",
+    "matmul_transposed",
+    "namespace",
+    "positive_part",
+    "to_numpy",
+]
+
 Array = Any  #: an array of any namespace that follows the array API standard
 
 

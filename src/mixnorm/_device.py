@@ -111,8 +111,8 @@ def home_of(X) -> Array | None:
 def hosted(estimator, args: tuple, kwargs: dict, home: Array | None = None) -> Iterator[tuple[tuple, dict]]:
     """Let an estimator fit on the host what came as arrays of another library, solving it where they live.
 
-    Yields the arguments with NumPy arrays in their place; at the end what was fitted moves to the library and device of
-    ``home``, by default X. Without array API dispatch nothing is changed.
+    Yields the arguments with NumPy arrays in their place; at the end what was fitted moves to the library and device
+    of ``home``, by default X. Without array API dispatch nothing is changed.
     """
     home = home_of(home if home is not None else args[0] if args else kwargs.get("X"))
     if home is None or not get_tags(estimator).array_api_support:

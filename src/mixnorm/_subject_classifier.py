@@ -159,7 +159,7 @@ def score_subjects(data: SubjectTrials, labels: np.ndarray, fold: Fold, models, 
     for t, rows in enumerate(data.subjects.rows):
         test = np.zeros(len(labels), dtype=bool)
         test[rows] = fold.test[rows]
-        scores.append(score_models(matrix, labels, test, (W[:, t].T, b[:, t]), scoring, params))
+        scores.append(score_models(matrix[test], labels, test, (W[:, t].T, b[:, t]), scoring, params))
     return np.stack(scores, axis=1)
 
 

@@ -271,7 +271,10 @@ class GroupSVCCV(_SingleSubject):
         labels = self.classes_[(signs > 0).astype(int)]
         folds = split_folds(self.cv, trials.matrix, labels, routed.split, self.scoring)
         stacks = [Method.of(self, q).stack(trials, signs, self._columns(weights, signs, folds)) for q in qs]
-        score = partial(score_folds, folds=folds, labels=labels, scoring=self.scoring, params=routed.score)
+        parts = [trials.matrix[fold.test] for fold in folds]
+        score = partial(
+            score_folds, folds=folds, parts=parts, labels=labels, scoring=self.scoring, params=routed.score
+        )
         stages = [self._stages(Method.of(self, q), stack, score) for q, stack in zip(qs, stacks)]
         candidates = [stage[-1] for stage in stages]
         best, alpha = choose(candidates, self.rule, self.max_sensors)
@@ -309,7 +312,7 @@ class GroupSVCCV(_SingleSubject):
         alphas = check_alphas(self.alphas, stack)
         grid = np.repeat(alphas[:, None, None], stack.shape[-1], axis=2)
         solutions = solve_columns(method, stack, self.n_jobs, grid)
-        return Choice(stack, alphas, solutions, score(stack, solutions), count_selected(stack, solutions))
+        return Choice(stack, alphas, solutions, score(solutions), count_selected(stack, solutions))
 
     def _set_choice(self, candidates, several: bool, qs, best: int, alpha: int) -> None:
         self.alpha_ = float(candidates[best].alphas[alpha])

@@ -1,7 +1,7 @@
-"""Functions of arrays, recorded once and replayed: on a GPU that saves the time of launching hundreds of small kernels.
+"""Functions of arrays, recorded once and replayed: on a GPU that saves the launching of hundreds of small kernels.
 
-A step of the stacked Newton's method is some five hundred operations on small arrays. Launched one by one they take the
-host several times longer than the device; recorded as a CUDA graph they take it next to none.
+A step of the stacked Newton's method is some five hundred operations on small arrays. Launched one by one they take
+the host several times longer than the device; recorded as a CUDA graph they take it next to none.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from .._arrays import is_torch_array
 class Recorded:
     """A function of (nested tuples of) arrays, which may look at nothing but the shapes of them.
 
-    With PyTorch on a GPU its operations are recorded at the second call with arguments of some shapes and replayed from
-    then on; what it returns is then overwritten by the next call. Elsewhere it is simply called.
+    With PyTorch on a GPU its operations are recorded at the second call with arguments of some shapes and replayed
+    from then on; what it returns is then overwritten by the next call. Elsewhere it is simply called.
 
     Parameters
     ----------

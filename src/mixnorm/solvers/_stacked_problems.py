@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, like, matmul_transposed, namespace, positive_part
+from .._arrays import Array, like, namespace, positive_part
 from ..groups import Groups
 from ..penalties import L1
 from ..stack import Stack

@@ -12,19 +12,10 @@ import numpy as np
 from .._arrays import Array, like, to_numpy
 from ._memory import free_bytes
 from ._recorded import Recorded
+from ._stacked_judge import judge
 from ._stacked_problems import Point, StackedProblems
-from ._stacked_step import (
-    Aim,
-    Judged,
-    Paths,
-    Progress,
-    advance_and_judge,
-    descent,
-    dual_norms,
-    enter_and_prepare,
-    judge,
-    only_prepare,
-)
+from ._stacked_state import Aim, Judged, Paths, Progress, descent, dual_norms
+from ._stacked_step import advance_and_judge, enter_and_prepare, only_prepare
 from ._stacked_system import Load, Systems
 
 #: Levenberg-Marquardt damping to begin with, in units of the Hessian's diagonal.
@@ -77,7 +68,7 @@ class StackedRun:
                 prepared = self._prepare(point, judged.look, judged.aim, damping)
             point, pull_b, prepared = prepared
             step = solve(prepared, pull_b, judged.aim.similarity)
-            rest = (point, judged.aim, judged.progress, prepared, step, pull_b)
+            rest = (point, (judged.aim, judged.progress), prepared, step, pull_b)
             point, judged = self._advance_and_judge(paths, *rest)
 
 

@@ -15,7 +15,7 @@ from ._memory import systems_at_once
 from ._recorded import Recorded
 from ._stacked_linalg import add_to_diagonal, solve_coupled, solve_posdef
 from ._stacked_problems import StackedProblems
-from ._stacked_step import Prepared, Step
+from ._stacked_state import Prepared, Step
 
 #: A batch is cut in two where that saves so many numbers of padding; fewer cost a GPU less than another batch.
 _WORTH = 30_000_000
@@ -91,7 +91,9 @@ def padded_places(ids: np.ndarray, P: int, M: int) -> tuple[np.ndarray, np.ndarr
     return np.concatenate([ids, np.full(M - len(ids), ids[0])]), places
 
 
-def solve_padded(problems: StackedProblems, a: int, prepared: Prepared, pull_b: Array, ids: Array, places: Array) -> Step:
+def solve_padded(
+    problems: StackedProblems, a: int, prepared: Prepared, pull_b: Array, ids: Array, places: Array
+) -> Step:
     """Solve the systems of some problems of one subject with at most a active groups, of `padded_places`."""
     xp = problems.xp
     M = ids.shape[0]

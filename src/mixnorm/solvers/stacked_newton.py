@@ -1,9 +1,9 @@
 r"""Newton's method on a whole stack of problems at once, for arrays of any library.
 
-The step is that of `newton` (Robinson's normal map on the active groups), taken by all B × K problems together: batched
-Hessians on the trials inside the margin, batched Cholesky factorisations, several step lengths tried at once. Every
-problem has its own active groups and stands at its own place of its path. A step costs, for m active coordinates of T
-subjects, O(T m² n) for the Hessian and O(T m³) for its factor, and two products with X.
+The step is that of `newton` (Robinson's normal map on the active groups), taken by all B × K problems together:
+batched Hessians on the trials inside the margin, batched Cholesky factorisations, several step lengths tried at once.
+Every problem has its own active groups and stands at its own place of its path. A step costs, for m active coordinates
+of T subjects, O(T m² n) for the Hessian and O(T m³) for its factor, and two products with X.
 """
 
 from dataclasses import dataclass, replace

@@ -162,6 +162,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
 
     Notes
     -----
+    Arrays of PyTorch, CuPy and other array-API libraries, and devices: as in `GroupSVC`.
+
     ``fit`` requests scikit-learn metadata under MOABB's names ``subjects``, ``X_target_labeled``, ``y_target_labeled``
     (given: fit, then `adapt`) and accepts ``X_target_unlabeled``. In a Pipeline that transforms the trials, set
     ``transform_input=["X_target_labeled"]`` so that those of the target are transformed too.

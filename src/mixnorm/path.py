@@ -60,6 +60,8 @@ def group_svc_path(
 ) -> Path:
     """Compute a path of squared-hinge classifiers with the regularisers of the paper.
 
+    Solved on a device inside `mixnorm.use_device`.
+
     Parameters
     ----------
     X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs

@@ -83,6 +83,13 @@ class GroupSVC(_SingleSubject):
         The certificate: the objective is at most ``dual_gap_ * objective_`` above the optimum.
     n_iter_ : int
 
+    Notes
+    -----
+    With scikit-learn's array API dispatch enabled (``sklearn.config_context(array_api_dispatch=True)``), X may be an
+    array of PyTorch, CuPy or another array-API library: the problem is solved where X lives, ``coef_``, ``intercept_``
+    and numeric ``classes_`` live there too, and scores and predictions come back in the same library and on the same
+    device; what names sensors stays in NumPy. NumPy arrays are solved on a device inside `mixnorm.use_device`.
+
     Examples
     --------
     >>> import numpy as np
@@ -168,7 +175,7 @@ class GroupSVCCV(_SingleSubject):
     alphas : int or sequence of floats
         A number: a log grid from alpha_max (on all training data, for each q) down to 1e-3 of it.
     penalty, groups, group_weights, fit_intercept, class_weight, tol, max_iter, solver
-        As in `GroupSVC`.
+        As in `GroupSVC`; so are arrays of other libraries, and devices, on which ``n_jobs`` has no effect.
     q : float or sequence of floats
     adaptive : bool
         The adaptive norm: alpha of a first stage is chosen by CV with plain weights, then every fold takes its

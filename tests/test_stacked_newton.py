@@ -182,3 +182,11 @@ def test_padded_systems_are_the_systems():
         assert mine[ids].any()
         assert not mine[~load.running].any()
         np.testing.assert_allclose(theirs, mine, rtol=1e-9, atol=1e-12)
+
+
+def test_attempts_and_the_first_order_method_share_the_budget(monkeypatch):
+    monkeypatch.setattr("mixnorm.solvers._stacked_system.solve_posdef", lambda S, right: right * float("nan"))
+    stack = make_stack("q=2", beta=False)
+    found = StackedNewton().path(stack, stack.alpha[None], 1e-12, 150)[0]
+    assert found.gap.max() > 1e-12
+    assert found.n_iter.max() == 150

@@ -46,16 +46,20 @@ class StackedRun:
         self._prepare = Recorded(partial(only_prepare, problems))
         self._advance_and_judge = Recorded(partial(advance_and_judge, problems, max_iter))
 
-    def follow(self, alphas: Array, similarities: Array, start: Point, goal: float, only=None) -> Found:
-        """Follow alphas and similarities (A, P) from a point (those problems of ``only``, a mask (P,), if given).
+    def follow(
+        self, alphas: Array, similarities: Array, start: Point, goal: float, again: tuple | None = None
+    ) -> Found:
+        """Follow alphas and similarities (A, P) from a point.
 
-        ``goal``: the relative gap, as the solver estimates it, at which a problem goes on.
+        ``goal``: the relative gap, as the solver estimates it, at which a problem goes on. ``again``: which problems
+        are to be taken up again, a mask (P,), and how many steps they have taken already, (P,).
         """
+        only, steps = (None, self.problems.xp.zeros_like(self.problems.range_P)) if again is None else again
         xp, problems = self.problems.xp, self.problems
         paths = Paths(alphas, similarities, xp.full_like(problems.p[:, 0, 0], goal))
         travel = _Travel(problems, to_numpy(similarities), only)
         point = start
-        judged = self._judge(paths, point, _first_aim(problems, paths, start), _first_progress(problems))
+        judged = self._judge(paths, point, _first_aim(problems, paths, start, steps), _first_progress(problems))
         while True:
             asked = travel.note(judged, point)
             if not travel.running.any():
@@ -80,7 +84,7 @@ def _first_progress(problems: StackedProblems) -> Progress:
     return Progress(damping, endless, endless, problems.xp.zeros_like(endless), endless)
 
 
-def _first_aim(problems: StackedProblems, paths: Paths, start: Point) -> Aim:
+def _first_aim(problems: StackedProblems, paths: Paths, start: Point, steps: Array) -> Aim:
     """Where every problem stands: at its first alpha, or where nothing is chosen yet, at the alpha of no atom at all.
 
     From there `judge` sends it on at once, since any gap will do.
@@ -94,7 +98,7 @@ def _first_aim(problems: StackedProblems, paths: Paths, start: Point) -> Aim:
         alpha = xp.where(xp.any(look.norms > 0, axis=1) | (top <= 0), alpha, top)
     nothing = xp.zeros_like(problems.range_P)
     no, endless = nothing > 0, xp.full_like(alpha, float("inf"))
-    return Aim(nothing, alpha, paths.similarities[0, :], endless, no, no, nothing)
+    return Aim(nothing, alpha, paths.similarities[0, :], endless, no, no, steps)
 
 
 class _Travel:

@@ -34,15 +34,19 @@ class StackedNewton:
         self, stack: Stack, alphas: Array, tol: float, max_iter: int, similarities: Array | None = None
     ) -> list[Solution]:
         """Solve every problem at a sequence of alphas and similarities (A, B, K), each from the solution before."""
-        stacks = cells(stack, alphas, similarities)
         parts = chunks(stack)
         if len(parts) == 1:
-            return _solve_chunk(stacks, tol, max_iter)
+            return _solve_chunk(cells(stack, alphas, similarities), tol, max_iter)
         xp = namespace(stack.X)
+
+        def rectangle(grid, rows, columns):
+            return None if grid is None else xp.take(xp.take(grid, rows, axis=1), columns, axis=2)
+
         solved = []
-        for rows, columns in parts:
-            place = tuple(like(stack.X, index, dtype=xp.int64) for index in (rows, columns))
-            solved.append(_solve_chunk([cell.take(*place) for cell in stacks], tol, max_iter))
+        for part in parts:
+            place = [like(stack.X, index, dtype=xp.int64) for index in part]
+            grids = [rectangle(grid, *place) for grid in (alphas, similarities)]
+            solved.append(_solve_chunk(cells(stack.take(*place), *grids), tol, max_iter))
         return [_assemble(parts, pieces) for pieces in zip(*solved)]
 
 
@@ -70,9 +74,14 @@ def _solve_chunk(stacks: list[Stack], tol: float, max_iter: int) -> list[Solutio
             if open_.any():
                 path = [values[j : j + 1, :] for values in tables]
                 start = _point(problems, solution.W, solution.b)
-                again = run.follow(*path, start, goal * tol, open_.ravel())
+                again = run.follow(*path, start, goal * tol, (open_.ravel(), _per_problem(solution.n_iter)))
                 solutions[j] = _better(stacks[j], solution, again, problems)
     return [_first_order(cell, solution, tol, max_iter) for cell, solution in zip(stacks, solutions)]
+
+
+def _per_problem(values: Array) -> Array:
+    """Return (B, K) as (P,)."""
+    return namespace(values).reshape(values, (-1,))
 
 
 def _point(problems: StackedProblems, W: Array, b: Array) -> Point:
@@ -134,7 +143,7 @@ def _better(stack: Stack, before: Solution, again: Found, problems: StackedProbl
     slots = xp.reshape(problems.slots(W), (problems.P, -1))
     intercepts = xp.reshape(xp.permute_dims(b, (0, 2, 1)), (problems.P, problems.T))
     rows = np.arange(problems.P)
-    steps = np.zeros(problems.P, dtype=np.int64)
+    steps = to_numpy(_per_problem(n_iter)).copy()
     for i, ((_, p), count) in enumerate(zip(again.keys, again.n_iter)):
         rows[p], steps[p] = problems.P + i, count
     place = like(W, rows, dtype=xp.int64)
@@ -142,7 +151,7 @@ def _better(stack: Stack, before: Solution, again: Found, problems: StackedProbl
     b = xp.take(xp.concat([intercepts, *again.b], axis=0), place, axis=0)
     W = problems.coefficients(xp.reshape(slots, (1, problems.P, problems.G, problems.T, problems.r)))
     b = xp.permute_dims(xp.reshape(b, (1, problems.B, problems.K, problems.T)), (0, 1, 3, 2))
-    n_iter = n_iter + like(W, steps.reshape(problems.B, problems.K), dtype=xp.int64)
+    n_iter = like(W, steps.reshape(problems.B, problems.K), dtype=xp.int64)
     return _merge(before, _certified([stack], W, b, n_iter[None, ...])[0])
 
 
@@ -172,8 +181,9 @@ def _put(solution: Solution, stack: Stack, place: list[Array], tol: float, max_i
     xp = namespace(solution.W)
     rows, columns = place
     start = [xp.take(xp.take(v, rows, axis=0), columns, axis=v.ndim - 1) for v in (solution.W, solution.b)]
-    found = Fista().solve(stack.take(rows, columns), tol, max_iter, start)
     i = int(rows[0])
+    left = max_iter - int(xp.max(xp.take(solution.n_iter[i, :], columns)))
+    found = Fista().solve(stack.take(rows, columns), tol, left, start)
     after = {}
     for name in ("W", "b", "objective", "gap", "n_iter"):
         value = xp.asarray(getattr(solution, name), copy=True)

@@ -17,9 +17,9 @@ NUMBERS = {
 }
 RINGS = ["numbers", "estimators", "eeg", "study", "report", "command line"]
 OUTSIDE = {
-    # joblib and threadpoolctl come with scikit-learn
-    "numbers": {"numpy", "scipy", "sklearn", "threadpoolctl"},
-    "estimators": {"numpy", "scipy", "sklearn", "joblib"},
+    # joblib and threadpoolctl come with scikit-learn; array libraries only where their arrays came in, or were asked for
+    "numbers": {"numpy", "scipy", "sklearn", "threadpoolctl", "torch", "cupy"},
+    "estimators": {"numpy", "scipy", "sklearn", "joblib", "torch", "cupy"},
 }
 SOURCES = sorted(ROOT.rglob("*.py"))
 

@@ -14,45 +14,14 @@ from mixnorm.certificate import alpha_max, certify
 from mixnorm.groups import Groups
 from mixnorm.intercept import solve_intercept
 from mixnorm.losses import SquaredHinge
-from mixnorm.penalties import L1, L2, GroupNorm
+from mixnorm.penalties import GroupNorm
 from mixnorm.solvers import Fista, ForwardBackward, Newton, solve_path
 from mixnorm.solvers._hessian import WorkingHessian
 from mixnorm.solvers._lipschitz import intercept_scale, paper_constant, power_estimate
 from mixnorm.solvers._newton_system import Curvature, pairs_within, solve_single, solve_trials
 from mixnorm.stack import Stack
 from reference import alpha_max_reference, convex_reference, objective, random_problem
-
-SIZES = [1, 2, 3, 2]
-N, G, D = 40, len(SIZES), sum(SIZES)
-PENALTIES = {
-    "l2": (L2(), "l2", 2.0),
-    "l1": (L1(), "l1", 1.0),
-    "q=2": (GroupNorm(2.0), "group", 2.0),
-    "q=1.4": (GroupNorm(1.4), "group", 1.4),
-}
-every_penalty = pytest.mark.parametrize("name", PENALTIES)
-
-
-def make_stack(name, B=2, K=3, T=1, beta=True, fit_intercept=True, similarity=0.0):
-    """B data sets, K = 3 problems each: two folds and a weighted whole, different alphas, β with 0 and ∞."""
-    rng = np.random.default_rng(5)
-    data = [[random_problem(rng, N, G, SIZES) for _ in range(T)] for _ in range(B)]
-    X = np.array([[subject[0] for subject in one] for one in data])
-    y = np.array([[subject[1] for subject in one] for one in data])
-    s = np.ones((B, T, N, K))
-    s[..., ::2, 0] = 0.0
-    if K > 1:
-        s[..., 1::2, 1] = 0.0
-    s[..., -1] = rng.uniform(0.2, 2.0, (B, T, N))
-    weights = np.ones((B, G, K))
-    if beta:
-        graded = PENALTIES[name][1] == "group"
-        weights[..., -1] = [0.0, 1.0, 0.5 if graded else 1.0, np.inf]
-        weights[0, :, 0] = [1.0, 2.0 if graded else 1.0, 1.0, np.inf]
-    alpha = 0.3 * np.geomspace(1, 0.05, B * K).reshape(B, K)
-    groups = Groups.from_labels(np.repeat(np.arange(G), SIZES), D)
-    similarities = np.full((B, K), similarity)
-    return Stack(X, y, s, alpha, weights, similarities, groups, PENALTIES[name][0], fit_intercept)
+from stacks import PENALTIES, D, N, converted, every_penalty, make_stack
 
 
 def problem_of(stack, name, i, k):
@@ -240,9 +209,7 @@ def test_start_is_not_written_to():
 
 
 def in_strict(stack):
-    xp = array_api_strict
-    names = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity")
-    return replace(stack, **{name: xp.asarray(getattr(stack, name)) for name in names})
+    return converted(stack, array_api_strict.asarray)
 
 
 @every_penalty
@@ -252,7 +219,7 @@ def test_fista_gives_the_same_numbers_on_another_array_namespace(name, beta):
     strict = in_strict(stack)
     alphas = np.stack([stack.alpha, 0.3 * stack.alpha])
     plain = solve_path(stack, alphas, solver="fista", tol=1e-3, max_iter=1000)
-    other = solve_path(strict, array_api_strict.asarray(alphas), tol=1e-3, max_iter=1000)  # "auto" there is FISTA
+    other = solve_path(strict, array_api_strict.asarray(alphas), solver="fista", tol=1e-3, max_iter=1000)
     for mine, theirs in zip(plain, other):
         assert isinstance(theirs.W, type(strict.X))
         np.testing.assert_array_equal(np.asarray(theirs.n_iter), mine.n_iter)

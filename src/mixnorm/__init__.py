@@ -1,5 +1,6 @@
 """Which EEG electrodes does a brain-computer interface need? Mixed-norm large-margin classifiers, certified."""
 
+from ._device import use_device
 from .baselines import PerSubjectSVC, PooledSVC
 from .multitask import MultiTaskGroupSVC
 from .multitask_cv import MultiTaskGroupSVCCV
@@ -24,4 +25,5 @@ __all__ = [
     "load",
     "save",
     "stability_selection",
+    "use_device",
 ]

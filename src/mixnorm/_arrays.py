@@ -7,8 +7,29 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from sklearn.externals.array_api_compat import array_namespace, device, is_numpy_array
+from sklearn.externals.array_api_compat import (
+    array_namespace,
+    device,
+    is_cupy_array,
+    is_numpy_array,
+    is_torch_array,
+)
+from sklearn.externals.array_api_compat import is_array_api_obj as is_array
 from sklearn.externals.array_api_compat import numpy as numpy_namespace
+
+__all__ = [
+    "Array",
+    "device",
+    "is_array",
+    "is_cupy_array",
+    "is_numpy_array",
+    "is_torch_array",
+    "like",
+    "matmul_transposed",
+    "namespace",
+    "positive_part",
+    "to_numpy",
+]
 
 Array = Any  #: an array of any namespace that follows the array API standard
 
@@ -30,6 +51,8 @@ def positive_part(array: Array) -> Array:
 def like(reference: Array, values: Any, dtype: Any = None) -> Array:
     """Return ``values`` as an array in the namespace and on the device of ``reference``."""
     xp = namespace(reference)
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        values = values.copy()  # PyTorch takes no read-only memory
     return xp.asarray(values, dtype=reference.dtype if dtype is None else dtype, device=device(reference))
 
 

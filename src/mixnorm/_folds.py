@@ -10,7 +10,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from .stack import Solution, Stack
+from .stack import Solution
 
 
 @dataclass(frozen=True)
@@ -99,13 +99,18 @@ def scorer_object(scoring):
     return check_scoring(_Scored(), scoring)
 
 
-def score_folds(stack: Stack, solutions: list[Solution], folds: list[Fold], labels: np.ndarray, scoring, params: dict):
-    """Score the test trials of every fold, (A, folds): column k of the stack is the model of fold k."""
+def score_folds(
+    solutions: list[Solution], folds: list[Fold], parts: list[np.ndarray], labels: np.ndarray, scoring, params: dict
+) -> np.ndarray:
+    """Score the test trials of every fold, (A, folds): column k of the solutions is the model of fold k.
+
+    ``parts``: the test trials of every fold, which serve many grids.
+    """
     columns = []
-    for k, fold in enumerate(folds):
+    for k, (fold, part) in enumerate(zip(folds, parts)):
         W = np.stack([s.W[0, 0, :, k] for s in solutions], axis=1)
         b = np.array([s.b[0, 0, k] for s in solutions])
-        columns.append(score_models(stack.X[0, 0], labels, fold.test, (W, b), scoring, params))
+        columns.append(score_models(part, labels, fold.test, (W, b), scoring, params))
         if not np.isfinite(columns[-1]).all():
             raise ValueError(
                 f"scoring={scoring!r} gave a score that is not finite on the test part of fold {k} of cv."
@@ -113,31 +118,38 @@ def score_folds(stack: Stack, solutions: list[Solution], folds: list[Fold], labe
     return np.stack(columns, axis=1)
 
 
-def score_models(X: np.ndarray, labels: np.ndarray, test: np.ndarray, models, scoring, params: dict) -> np.ndarray:
-    """Score A models W (d, A), b (A,) on the test trials, a mask (n,); returns (A,)."""
+def score_models(part: np.ndarray, labels: np.ndarray, test: np.ndarray, models, scoring, params: dict) -> np.ndarray:
+    """Score A models W (d, A), b (A,) on the test trials ``part``, which a mask (n,) takes from all; returns (A,)."""
     W, b = models
-    scores = X[test] @ W + b
+    scores = part @ W + b
     if is_auc(scoring) and not params:
         return auc(labels[test], scores)
-    return _score_each(scoring, test, X, labels, scores, params)
+    return _score_each(scoring, test, part, labels, scores, params)
 
 
 def auc(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Area under the ROC curve of every column of scores (n, A): the rank-sum statistic, ties counting one half."""
     positive = labels == np.unique(labels)[1]
     n_pos, n_neg = positive.sum(), (~positive).sum()
-    ranks = rankdata(scores, axis=0)[positive].sum(axis=0)
+    rows = np.ascontiguousarray(scores.T)
+    order = np.argsort(rows, axis=1)
+    ranks = positive[order] @ np.arange(1.0, len(labels) + 1)
+    ordered = np.take_along_axis(rows, order, axis=1)
+    # Where scores tie (a zero model), and where one is not a number, the slower ranks are the right ones.
+    tied = ~(ordered[:, 1:] > ordered[:, :-1]).all(axis=1)
+    if tied.any():
+        ranks[tied] = rankdata(rows[tied], axis=1)[:, positive].sum(axis=1)
     return (ranks - n_pos * (n_pos + 1) / 2) / (n_pos * n_neg)
 
 
-def _score_each(scoring, test: np.ndarray, X, labels, scores, params) -> np.ndarray:
+def _score_each(scoring, test: np.ndarray, part, labels, scores, params) -> np.ndarray:
     scorer = scorer_object(scoring)
     params = {
         name: np.asarray(value)[test] if np.shape(value)[:1] == (len(labels),) else value
         for name, value in params.items()
     }
     classes = np.unique(labels)
-    return np.array([scorer(_Scored(classes, column), X[test], labels[test], **params) for column in scores.T])
+    return np.array([scorer(_Scored(classes, column), part, labels[test], **params) for column in scores.T])
 
 
 class _Scored(ClassifierMixin, BaseEstimator):

@@ -5,13 +5,15 @@ with, so that every error can name the trial and the channel.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
+from ._arrays import is_array, is_numpy_array, to_numpy
+from ._device import at_home, home_of, hosted
 from .groups import Groups
 
 
@@ -65,13 +67,17 @@ class Trials:
 
 
 def all_or_nothing(fit: Callable) -> Callable:
-    """Decorate a fit so that data it refuses leave the estimator as it was, fitted or not."""
+    """Decorate a fit so that data it refuses leave the estimator as it was, fitted or not.
+
+    Arrays of other libraries, which scikit-learn's array API dispatch lets in, are `hosted`.
+    """
 
     @wraps(fit)
     def guarded(self, *args, **kwargs):
         before = dict(vars(self))
         try:
-            return fit(self, *args, **kwargs)
+            with hosted(self, args, kwargs) as (args, kwargs):
+                return fit(self, *args, **kwargs)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
@@ -104,7 +110,14 @@ def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.
 
 
 def read_predict(estimator, X) -> Trials:
-    """Validate data for a fitted estimator: the same channels, reordered by name where names are known."""
+    """Validate data for a fitted estimator: the same channels, reordered by name where names are known.
+
+    The matrix stays in the library and on the device of X where scikit-learn's array API dispatch lets it in.
+    """
+    home = home_of(X)
+    if home is not None:
+        trials = read_predict(estimator, to_numpy(home))
+        return replace(trials, matrix=at_home(home, trials.matrix))
     if is_epochs(X) or _n_dim(X) == 3:
         trials = _read_epochs(X)
         trials = _match_channels(trials, estimator)
@@ -183,6 +196,8 @@ def _reorder(trials: Trials, names: tuple[str, ...]) -> Trials:
 
 def _refuse_strings(X) -> None:
     """Strings that look like numbers would be converted silently."""
+    if is_array(X) and not is_numpy_array(X):  # arrays of other libraries hold none
+        return
     values = np.asarray(X) if not hasattr(X, "dtype") and not hasattr(X, "columns") else X
     if hasattr(values, "columns"):
         table = np.asarray(values)

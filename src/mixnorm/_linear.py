@@ -1,9 +1,12 @@
 """What all fitted linear classifiers here share: scores, predictions, sensors by name."""
 
+from types import ModuleType
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ._arrays import Array, device, is_numpy_array, namespace, to_numpy
 from ._inputs import Trials, read_predict
 from .groups import Groups
 from .penalties import vector_norm
@@ -27,8 +30,10 @@ class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
         ndarray of shape (n,)
         """
         check_is_fitted(self)
-        trials = read_predict(self, X)
-        return (trials.matrix.astype(self.coef_.dtype, copy=False) @ self.coef_.T + self.intercept_).ravel()
+        matrix = read_predict(self, X).matrix
+        xp = self._namespace_of(matrix)
+        scores = xp.matmul(xp.astype(matrix, self.coef_.dtype, copy=False), xp.matrix_transpose(self.coef_))
+        return xp.reshape(scores + self.intercept_, (-1,))
 
     def predict(self, X) -> np.ndarray:
         """Return the label of every trial.
@@ -41,8 +46,25 @@ class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        positive = self.decision_function(X) > 0
-        return self.classes_[positive.astype(int)]
+        return self._label(self.decision_function(X) > 0)
+
+    def _label(self, positive: Array) -> Array:
+        """Return the label of every trial; where labels are strings, which other libraries lack, as a NumPy array."""
+        if is_numpy_array(self.classes_):
+            return self.classes_[to_numpy(positive).astype(int)]
+        xp = namespace(positive)
+        return xp.take(self.classes_, xp.astype(positive, xp.int64))
+
+    def _namespace_of(self, matrix: Array) -> ModuleType:
+        """Return the array library of trials, which must be that of the fit."""
+        xp, fitted = namespace(matrix), namespace(self.coef_)
+        if xp is not fitted or device(matrix) != device(self.coef_):
+            raise ValueError(
+                f"{type(self).__name__} was fitted on arrays of {fitted.__name__.split('.')[-1]} on device "
+                f"{device(self.coef_)}, but X is one of {xp.__name__.split('.')[-1]} on device {device(matrix)}; "
+                "convert X, or fit again."
+            )
+        return xp
 
     def _note_input(self, trials: Trials) -> None:
         """Keep what `read_predict` needs in order to recognise the same channels again."""

@@ -41,6 +41,41 @@ def prox_lq(blocks: Array, threshold: Array, q: float) -> Array:
     return xp.where((shrinks & (largest > 0))[..., None, :], x, blocks)
 
 
+def prox_lq_in_steps(blocks: Array, threshold: Array, q: float) -> Array:
+    """Return the prox of threshold·‖·‖_q as `prox_lq` does, by a fixed number of joint Newton steps for N and all t_i.
+
+    Exactly zero where the prox is; elsewhere to rounding, save for q near 1, where a hundredth of the blocks is left
+    with an error of 1e-10 or so. Nothing in it asks how far it got, so that a device never waits for the host.
+    """
+    xp = namespace(blocks)
+    steps = 6 if q >= 1.2 else 8
+    p = 1 / (q - 1)
+    largest = xp.max(xp.abs(blocks), axis=-2, keepdims=True)
+    scale = xp.where(largest > 0, largest, 1.0)
+    u, tau = xp.abs(blocks) / scale, threshold[..., None, :] / scale
+    dual = q / (q - 1)
+    norm = scale * xp.sum(u**dual, axis=-2, keepdims=True) ** (1 / dual)
+    alive = (norm > threshold[..., None, :]) & (tau > 0)
+    safe_tau = xp.where(alive, tau, 1.0)
+    high = xp.sum(u**q, axis=-2, keepdims=True) ** (1 / q)
+    N = xp.where(largest > 0, high, 1.0)
+    bound = u / safe_tau
+    t = xp.minimum((u / N) ** (q - 1), bound)
+    for _ in range(steps):
+        r = t**p
+        steep = p * N * r / xp.where(t > 0, t, 1.0) + safe_tau
+        excess = N * r + safe_tau * t - u
+        share = r / steep
+        lack = xp.sum(r * t, axis=-2, keepdims=True) - 1 - (p + 1) * xp.sum(share * excess, axis=-2, keepdims=True)
+        slope = (p + 1) * xp.sum(share * r, axis=-2, keepdims=True)
+        N_next = N + lack / xp.where(slope > 0, slope, 1.0)
+        N_next = xp.minimum(xp.maximum(N_next, 0.1 * N), high)
+        t = xp.minimum(positive_part(t - (excess + r * (N_next - N)) / steep), bound)
+        N = N_next
+    x = xp.copysign(N * t**p * scale, blocks)
+    return xp.where(alive, x, xp.where(tau > 0, 0.0, blocks))
+
+
 def _magnitudes(u: Array, tau: Array, q: float) -> Array:
     """Solve for |x|, given u = |u| with largest entry 1 and tau (..., G, 1, K)."""
     xp = namespace(u)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ._arrays import like
 from ._folds import Fold, check_fold_classes, score_models, split_folds
 from ._inputs import Trials, encode_labels, read_fit, read_predict
 from ._linear import LinearSensorClassifier
@@ -62,13 +63,15 @@ class SubjectClassifier(LinearSensorClassifier):
         ndarray of shape (n,)
         """
         check_is_fitted(self)
-        matrix = read_predict(self, X).matrix.astype(self.coef_.dtype, copy=False)
-        labels = self._labels_at_predict(subjects, len(matrix))
-        scores = np.empty(len(matrix), dtype=self.coef_.dtype)
-        by_label = Subjects.of(labels)
+        matrix = read_predict(self, X).matrix
+        xp = self._namespace_of(matrix)
+        matrix = xp.astype(matrix, self.coef_.dtype, copy=False)
+        by_label = Subjects.of(self._labels_at_predict(subjects, matrix.shape[0]))
+        scores = xp.zeros_like(matrix[:, 0])
         for label, rows in zip(by_label.labels, by_label.rows):
             w, b = self._classifier_of(label)
-            scores[rows] = matrix[rows] @ w + b
+            rows = like(matrix, rows, dtype=xp.int64)
+            scores[rows] = xp.matmul(xp.take(matrix, rows, axis=0), w) + b
         return scores
 
     def predict(self, X, subjects=None) -> np.ndarray:
@@ -82,8 +85,7 @@ class SubjectClassifier(LinearSensorClassifier):
         -------
         ndarray of shape (n,)
         """
-        positive = self.decision_function(X, subjects) > 0
-        return self.classes_[positive.astype(int)]
+        return self._label(self.decision_function(X, subjects) > 0)
 
     def _labels_at_predict(self, subjects, n_trials: int) -> list:
         if subjects is None:
@@ -157,7 +159,7 @@ def score_subjects(data: SubjectTrials, labels: np.ndarray, fold: Fold, models, 
     for t, rows in enumerate(data.subjects.rows):
         test = np.zeros(len(labels), dtype=bool)
         test[rows] = fold.test[rows]
-        scores.append(score_models(matrix, labels, test, (W[:, t].T, b[:, t]), scoring, params))
+        scores.append(score_models(matrix[test], labels, test, (W[:, t].T, b[:, t]), scoring, params))
     return np.stack(scores, axis=1)
 
 

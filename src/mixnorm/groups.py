@@ -103,7 +103,8 @@ class Groups:
     # shorter groups padded with zeros, so that every norm and prox is one vectorised reduction over one axis.
 
     @cached_property
-    def _is_reshape(self) -> bool:
+    def is_reshape(self) -> bool:
+        """Whether the features stand in the order of the blocks, none of which needs padding."""
         return bool(np.all(self.sizes == self.sizes[0]) and np.all(np.diff(self.index) >= 0))
 
     @cached_property
@@ -115,7 +116,7 @@ class Groups:
         return self.index * int(self.sizes.max()) + rank
 
     @cached_property
-    def _sources(self) -> np.ndarray:
+    def sources(self) -> np.ndarray:
         """Feature in every slot; empty slots point one past the last feature, where a zero is put."""
         sources = np.full(self.n_groups * int(self.sizes.max()), self.n_features, dtype=np.intp)
         sources[self._slots] = np.arange(self.n_features)
@@ -125,9 +126,9 @@ class Groups:
         """Lay W (..., T, d, K) out as blocks (..., G, T r, K)."""
         xp = namespace(W)
         *lead, T, _, K = W.shape
-        if not self._is_reshape:
+        if not self.is_reshape:
             W = xp.concat([W, xp.zeros_like(W[..., :1, :])], axis=-2)
-            W = xp.take(W, like(W, self._sources, dtype=xp.int64), axis=-2)
+            W = xp.take(W, like(W, self.sources, dtype=xp.int64), axis=-2)
         blocks = xp.reshape(W, (*lead, T, self.n_groups, -1, K))
         if T > 1:
             blocks = xp.moveaxis(blocks, -4, -3)
@@ -141,6 +142,6 @@ class Groups:
         if n_subjects > 1:
             W = xp.moveaxis(W, -3, -4)
         W = xp.reshape(W, (*lead, n_subjects, -1, K))
-        if not self._is_reshape:
+        if not self.is_reshape:
             W = xp.take(W, like(W, self._slots, dtype=xp.int64), axis=-2)
         return W

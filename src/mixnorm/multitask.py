@@ -3,7 +3,8 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ._inputs import read_predict
+from ._device import hosted
+from ._inputs import all_or_nothing, read_predict
 from ._subject_classifier import SubjectClassifier, SubjectTrials
 from ._subjects import check_asymmetric, check_subject_classes, joint_stack
 from ._weights import class_balance
@@ -42,12 +43,13 @@ class MultiTaskClassifier(SubjectClassifier):
         self
         """
         check_is_fitted(self)
-        try:
-            w, b, self.strength_ = self._newcomer_classifier(X, y)
-        except ValueError as error:
-            raise ValueError(f"Subject {subject!r}: {error}") from error
-        self._put(subject, w, b)
-        self._newcomer = subject
+        with hosted(self, (X, y), {}, home=self.coef_) as ((X, y), _):
+            try:
+                w, b, self.strength_ = self._newcomer_classifier(X, y)
+            except ValueError as error:
+                raise ValueError(f"Subject {subject!r}: {error}") from error
+            self._put(subject, w, b)
+            self._newcomer = subject
         return self
 
     def _newcomer_classifier(self, X, y) -> tuple[np.ndarray, float, float]:
@@ -112,6 +114,11 @@ class MultiTaskClassifier(SubjectClassifier):
         elif y is not None:
             raise ValueError("y_target_labeled was given without X_target_labeled.")
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
+
 
 class MultiTaskGroupSVC(MultiTaskClassifier):
     r"""Several subjects learned together: sensors chosen for all of them, classifiers drawn to their mean, certified.
@@ -155,6 +162,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
 
     Notes
     -----
+    Arrays of PyTorch, CuPy and other array-API libraries, and devices: as in `GroupSVC`.
+
     ``fit`` requests scikit-learn metadata under MOABB's names ``subjects``, ``X_target_labeled``, ``y_target_labeled``
     (given: fit, then `adapt`) and accepts ``X_target_unlabeled``. In a Pipeline that transforms the trials, set
     ``transform_input=["X_target_labeled"]`` so that those of the target are transformed too.
@@ -205,6 +214,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         self.max_iter = max_iter
         self.solver = solver
 
+    @all_or_nothing
     def fit(
         self,
         X,
@@ -249,7 +259,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
             solution = method.solve(stack, *cell)[0]
         else:
             warn_zero_model(alpha, solution, stack)
-        warn_unconverged([solution], self.tol)
+        warn_unconverged([solution], self.tol, stacklevel=4)
         self._keep_joint(data, joint, stack, solution)
         self._adapt_to_target(X_target_labeled, y_target_labeled)
         return self

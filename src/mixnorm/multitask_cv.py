@@ -8,6 +8,7 @@ from sklearn.utils.metadata_routing import MetadataRouter
 
 from ._choice import Choice, check_rule, choose, count_selected
 from ._folds import Fold, cv_routing, route
+from ._inputs import all_or_nothing
 from ._subject_classifier import SubjectTrials, score_subjects, split_subjects
 from ._subjects import joint_stack
 from .multitask import MultiTaskClassifier, check_similarity
@@ -113,6 +114,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         self.max_iter = max_iter
         self.solver = solver
 
+    @all_or_nothing
     def fit(
         self,
         X,
@@ -151,7 +153,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         scorer = _Scorer(joint, labels, folds, self.scoring, _rows_of(routed.score, data, joint))
         candidates = self._candidates(method, stack, scorer)
         found, place = self._choose(candidates)
-        warn_unconverged(found.solutions, self.tol)
+        warn_unconverged(found.solutions, self.tol, stacklevel=4)
         self._keep_joint(data, joint, found.stack, found.solutions[place])
         self._adapt_to_target(X_target_labeled, y_target_labeled)
         return self

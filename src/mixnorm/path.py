@@ -9,11 +9,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from ._inputs import Trials, encode_labels, read_fit
+from ._together import solve
 from ._weights import check_both_classes, check_group_weights, check_sample_weight
 from .certificate import alpha_max
 from .groups import Groups
 from .penalties import L1, L2, GroupNorm, Penalty
-from .solvers import solve_path
 from .stack import Solution, Stack
 
 #: The smallest alpha of an automatic grid, as a share of alpha_max.
@@ -59,6 +59,8 @@ def group_svc_path(
     solver: str = "auto",
 ) -> Path:
     """Compute a path of squared-hinge classifiers with the regularisers of the paper.
+
+    Solved on a device inside `mixnorm.use_device`.
 
     Parameters
     ----------
@@ -167,7 +169,7 @@ class Method:
                 f"Allowed are whole numbers from 1, but got {self.max_iter!r} instead."
             )
         options = {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
-        return solve_path(stack, alphas, similarities=similarities, **options)
+        return solve(stack, alphas, similarities, options)
 
     @property
     def norm_order(self) -> float:
@@ -227,7 +229,7 @@ def largest_alpha(stack: Stack) -> float:
     """alpha_max of the last problem of the stack (ℓ2: that of ℓ1-ℓ2); 1 where no data vary and any alpha would do."""
     if not stack.penalty.is_norm:
         stack = replace(stack, penalty=GroupNorm(2.0))
-    top = float(alpha_max(stack)[0, -1])
+    top = float(alpha_max(stack.last())[0, -1])
     return top if top > 0 else 1.0
 
 

@@ -26,6 +26,8 @@ import scipy
 import sklearn
 from sklearn.utils.validation import check_is_fitted
 
+from ._arrays import is_array, is_numpy_array, to_numpy
+
 FORMAT = 1
 _CLASSES = {
     "GroupSVC": "mixnorm.svc:GroupSVC",
@@ -135,8 +137,8 @@ class Archivable:
         for name, value in vars(self).items():
             if name in self.get_params(deep=False):
                 continue
-            if isinstance(value, np.ndarray):
-                arrays[name] = _plain_array(name, value)
+            if isinstance(value, np.ndarray) or (is_array(value) and not is_numpy_array(value)):
+                arrays[name] = _plain_array(name, to_numpy(value))
             else:
                 values[name] = _encode(value)
         return {"params": params, "fitted": values}, arrays

@@ -125,6 +125,11 @@ class Stack:
             center=None if self.center is None else rectangle(self.center),
         )
 
+    def last(self) -> "Stack":
+        """Return the stack of the last problem of every data set alone."""
+        names = ["sample_weight", "alpha", "group_weights", "similarity"] + ["center"] * (self.center is not None)
+        return replace(self, **{name: getattr(self, name)[..., -1:] for name in names})
+
     def start(self) -> tuple[Array, Array]:
         """W (B, T, d, K) and b (B, T, K), all zero."""
         xp = namespace(self.X)
@@ -185,7 +190,7 @@ class Solution:
     n_iter: Array
 
     @classmethod
-    def join(cls, parts: Sequence["Solution"]) -> "Solution":
-        """Put solutions of single columns side by side."""
+    def join(cls, parts: Sequence["Solution"], axis: int = -1) -> "Solution":
+        """Put solutions side by side: columns, or with ``axis=0`` data sets."""
         xp = namespace(parts[0].W)
-        return cls(*(xp.concat([getattr(part, f.name) for part in parts], axis=-1) for f in fields(cls)))
+        return cls(*(xp.concat([getattr(part, f.name) for part in parts], axis=axis) for f in fields(cls)))

@@ -10,6 +10,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils.metadata_routing import MetadataRouter
 
 from ._choice import Choice, check_rule, choose, count_selected
+from ._device import is_elsewhere
 from ._folds import Fold, cv_routing, route, score_folds, split_folds
 from ._inputs import Trials, all_or_nothing, encode_labels, read_fit
 from ._linear import LinearSensorClassifier
@@ -30,6 +31,11 @@ class _SingleSubject(LinearSensorClassifier):
         self.classes_, signs = encode_labels(y)
         weights = check_sample_weight(sample_weight, len(signs))
         return trials, signs, weights
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
 
 
 class GroupSVC(_SingleSubject):
@@ -76,6 +82,13 @@ class GroupSVC(_SingleSubject):
     dual_gap_, objective_ : float
         The certificate: the objective is at most ``dual_gap_ * objective_`` above the optimum.
     n_iter_ : int
+
+    Notes
+    -----
+    With scikit-learn's array API dispatch enabled (``sklearn.config_context(array_api_dispatch=True)``), X may be an
+    array of PyTorch, CuPy or another array-API library: the problem is solved where X lives, ``coef_``, ``intercept_``
+    and numeric ``classes_`` live there too, and scores and predictions come back in the same library and on the same
+    device; what names sensors stays in NumPy. NumPy arrays are solved on a device inside `mixnorm.use_device`.
 
     Examples
     --------
@@ -162,7 +175,7 @@ class GroupSVCCV(_SingleSubject):
     alphas : int or sequence of floats
         A number: a log grid from alpha_max (on all training data, for each q) down to 1e-3 of it.
     penalty, groups, group_weights, fit_intercept, class_weight, tol, max_iter, solver
-        As in `GroupSVC`.
+        As in `GroupSVC`; so are arrays of other libraries, and devices, on which ``n_jobs`` has no effect.
     q : float or sequence of floats
     adaptive : bool
         The adaptive norm: alpha of a first stage is chosen by CV with plain weights, then every fold takes its
@@ -265,7 +278,10 @@ class GroupSVCCV(_SingleSubject):
         labels = self.classes_[(signs > 0).astype(int)]
         folds = split_folds(self.cv, trials.matrix, labels, routed.split, self.scoring)
         stacks = [Method.of(self, q).stack(trials, signs, self._columns(weights, signs, folds)) for q in qs]
-        score = partial(score_folds, folds=folds, labels=labels, scoring=self.scoring, params=routed.score)
+        parts = [trials.matrix[fold.test] for fold in folds]
+        score = partial(
+            score_folds, folds=folds, parts=parts, labels=labels, scoring=self.scoring, params=routed.score
+        )
         stages = [self._stages(Method.of(self, q), stack, score) for q, stack in zip(qs, stacks)]
         candidates = [stage[-1] for stage in stages]
         best, alpha = choose(candidates, self.rule, self.max_sensors)
@@ -303,7 +319,7 @@ class GroupSVCCV(_SingleSubject):
         alphas = check_alphas(self.alphas, stack)
         grid = np.repeat(alphas[:, None, None], stack.shape[-1], axis=2)
         solutions = solve_columns(method, stack, self.n_jobs, grid)
-        return Choice(stack, alphas, solutions, score(stack, solutions), count_selected(stack, solutions))
+        return Choice(stack, alphas, solutions, score(solutions), count_selected(stack, solutions))
 
     def _set_choice(self, candidates, several: bool, qs, best: int, alpha: int) -> None:
         self.alpha_ = float(candidates[best].alphas[alpha])
@@ -331,7 +347,7 @@ def second_stage(stack: Stack, first: Solution, q: float) -> Stack:
 
 def solve_columns(method: Method, stack: Stack, n_jobs: int | None, *grids: np.ndarray) -> list[Solution]:
     """Solve the stack at grids (A, B, K) of alphas, and similarities, its columns in parallel if asked for."""
-    if effective_n_jobs(n_jobs) == 1:
+    if is_elsewhere() or effective_n_jobs(n_jobs) == 1:
         return method.solve(stack, *grids)
     parts = Parallel(n_jobs=n_jobs)(
         delayed(method.solve)(stack.take(np.arange(1), np.array([k])), *(grid[:, :, k : k + 1] for grid in grids))

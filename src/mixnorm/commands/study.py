@@ -30,10 +30,11 @@ from mixnorm.study import BUILT_IN, Plan, Where, load_plan, read_results, run_st
 @click.option("--jobs", default=1, show_default=True, help="Processes; -1: one per core.")
 @click.option("--backend", type=click.Choice(["joblib", "dask"]), default="joblib", show_default=True)
 @click.option("--address", metavar="tcp://HOST:PORT", help="Scheduler of the dask backend.")
+@click.option("--device", metavar="cuda", help="Solve on a GPU, many units as one batch; needs PyTorch or CuPy.")
 @json_option
 def study(plan: str, out: Path | None, as_json: bool, **options: Any) -> None:
     """See ``help`` above: it names the built-in plans."""
-    where = Where(options.pop("backend"), options.pop("jobs"), options.pop("address"))
+    where = Where(options.pop("backend"), options.pop("jobs"), options.pop("address"), options.pop("device"))
     with messages():
         asked = _asked(plan, options)
         folder = out or Path("mixnorm-results") / asked.name

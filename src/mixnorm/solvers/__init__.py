@@ -15,8 +15,9 @@ from ..stack import Solution, Stack
 from .fista import Fista
 from .forward_backward import ForwardBackward
 from .newton import Newton
+from .stacked_newton import StackedNewton
 
-__all__ = ["SOLVERS", "Fista", "ForwardBackward", "Newton", "few_threads", "solve_path"]
+__all__ = ["SOLVERS", "Fista", "ForwardBackward", "Newton", "StackedNewton", "few_threads", "solve_path"]
 
 #: Numbers in X up to which one thread is fastest.
 _SMALL = 2_000_000
@@ -29,10 +30,9 @@ def solve_path(
     """Solve a stack at every alpha of (A, B, K) arrays, in any order, and return the solutions in the order given.
 
     With ``similarities``, (A, B, K) as well, the path has two dimensions; of equal alphas the first is solved first.
-    ``solver="auto"`` takes Newton's method for NumPy arrays and the accelerated first-order method elsewhere.
+    ``solver="auto"`` is Newton's method: one problem at a time for NumPy arrays, the whole stack at once elsewhere.
     """
-    if solver == "auto":
-        solver = "newton" if is_numpy_array(stack.X) else "fista"
+    solver = "newton" if solver == "auto" else solver
     if solver not in SOLVERS:
         raise ValueError(
             f"Invalid value for the 'solver' parameter. Allowed values are 'auto', "
@@ -41,11 +41,15 @@ def solve_path(
     # Warm starts go from sparse to dense: from the largest alpha down.
     order = np.argsort(-to_numpy(alphas).max(axis=(1, 2)), kind="stable")
     xp = namespace(alphas)
-    ordered = xp.take(alphas, like(alphas, order, dtype=xp.int64), axis=0)
+    order = like(alphas, order, dtype=xp.int64)
+    ordered = xp.take(alphas, order, axis=0)
     more = {} if similarities is None else {"similarities": xp.take(similarities, order, axis=0)}
+    chosen = SOLVERS[solver]
+    if chosen is Newton and not is_numpy_array(stack.X):
+        chosen = StackedNewton
     with few_threads(stack):
-        solutions = SOLVERS[solver]().path(stack, ordered, tol, max_iter, **more)
-    return [solutions[place] for place in np.argsort(order)]
+        solutions = chosen().path(stack, ordered, tol, max_iter, **more)
+    return [solutions[place] for place in np.argsort(to_numpy(order))]
 
 
 def few_threads(stack: Stack):

@@ -9,8 +9,10 @@ from ..stack import Solution, Stack
 
 def cells(stack: Stack, alphas: Array, similarities: Array | None) -> list[Stack]:
     """Return the stack at every alpha, and similarity if given, of (A, B, K) arrays."""
-    similarities = [None] * alphas.shape[0] if similarities is None else similarities
-    return [stack.with_alpha(alphas[j, ...], similarities[j]) for j in range(alphas.shape[0])]
+    steps = range(alphas.shape[0])
+    if similarities is None:
+        return [stack.with_alpha(alphas[j, ...]) for j in steps]
+    return [stack.with_alpha(alphas[j, ...], similarities[j, ...]) for j in steps]
 
 
 def side_by_side(stacks: list[Stack]) -> Stack:

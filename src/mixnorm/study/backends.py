@@ -11,12 +11,15 @@ from typing import Any
 from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from mixnorm import use_device
 from mixnorm.eeg.readers.guard import require
 from mixnorm.study.data import Data
 from mixnorm.study.units import Unit, Work, code_version
-from mixnorm.study.work import run_unit
+from mixnorm.study.work import run_together, run_unit
 
 BACKENDS = ("joblib", "dask")
+#: Units whose fits go to a device together, and bytes of trials; they are kept when all of them are done.
+_UNITS_AT_ONCE, _BYTES_AT_ONCE = 400, 2 * 2**30
 
 
 class WorkerError(ValueError):
@@ -40,6 +43,21 @@ def run_joblib(work: Work, units: Iterable[Unit], jobs: int) -> Iterator[dict[st
             # a run that is stopped leaves units undone, and means to
             warnings.filterwarnings("ignore", ".*still being processed by the workers", UserWarning)
             results.close()
+
+
+def run_device(work: Work, units: Iterable[Unit], device: str) -> Iterator[dict[str, Any]]:
+    """Results from this process, the fits of many units solved as few batches on a device.
+
+    Units of several methods go together: what they have in common (the first stage of the adaptive norm is GSVM-2)
+    makes one batch.
+    """
+    waiting = [(unit, work.data_of(unit)) for unit in units]
+    while waiting:
+        number = max(1, min(_UNITS_AT_ONCE, _BYTES_AT_ONCE // waiting[0][1].first().X.nbytes))
+        now, waiting = waiting[:number], waiting[number:]
+        with use_device(device):
+            results = run_together(now)
+        yield from results
 
 
 def run_dask(work: Work, units: Iterable[Unit], address: str | None) -> Iterator[dict[str, Any]]:

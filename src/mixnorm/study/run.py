@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mixnorm.study.backends import BACKENDS, run_dask, run_joblib
+from mixnorm import use_device
+from mixnorm.study.backends import BACKENDS, run_dask, run_device, run_joblib
 from mixnorm.study.canonical import known
 from mixnorm.study.data import Data
 from mixnorm.study.plan import Plan
@@ -18,11 +19,15 @@ from mixnorm.study.units import Unit, Work, code_version, expand
 
 @dataclass(frozen=True)
 class Where:
-    """Where units run: the backend, its number of processes, or the address of its scheduler."""
+    """Where units run: the backend, its number of processes, or the address of its scheduler; or a device.
+
+    ``device``: "cuda" …, as in `mixnorm.use_device`; this process then feeds it, whatever the number of processes.
+    """
 
     backend: str = "joblib"
     jobs: int = 1
     address: str | None = None
+    device: str | None = None
 
 
 def run_study(
@@ -49,6 +54,8 @@ def run_study(
     """
     where = where or Where()
     known(where.backend, BACKENDS, "backend")
+    if where.device is not None:
+        _check_device(where)
     store = Store(folder)
     work = expand(plan)
     with store.locked():
@@ -65,9 +72,19 @@ def run_study(
     return store
 
 
+def _check_device(where: Where) -> None:
+    """Refuse a device that is not there, or that somebody else would have to feed, before any data are read."""
+    if where.backend != "joblib" or where.jobs != 1:
+        raise ValueError("A device is fed by one process: use it without more jobs and without the dask backend.")
+    with use_device(where.device):
+        pass
+
+
 def _results(work: Work, missing: list[Unit], where: Where) -> Generator[dict[str, Any], None, None]:
     if not missing:
         return (nothing for nothing in ())
+    if where.device is not None:
+        return run_device(work, missing, where.device)
     if where.backend == "dask":
         return run_dask(work, missing, where.address)
     return run_joblib(work, missing, where.jobs)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from mixnorm._together import together
 from mixnorm.eeg import Design
 from mixnorm.study.data import Data, Part
 from mixnorm.study.methods import METHODS, Outcome, Training
@@ -19,18 +23,32 @@ from mixnorm.study.units import Unit
 
 
 def run_unit(unit: Unit, data: Data) -> dict[str, Any]:
-    """The result of a unit: one record per tested subject, or the reason why there is none.
+    """The result of a unit: one record per tested subject, or the reason why there is none."""
+    with _as_studies_run():
+        return _result(unit, data)
 
-    One BLAS thread: two do not give the same bits as one, and the processes share the cores among them.
-    """
+
+def run_together(units: Sequence[tuple[Unit, Data]]) -> list[dict[str, Any]]:
+    """The results of several units, whose fits a device solves as one batch."""
+    with _as_studies_run():
+        return together([partial(_result, unit, data) for unit, data in units])
+
+
+@contextmanager
+def _as_studies_run() -> Iterator[None]:
+    """One BLAS thread: two do not give the same bits as one, and the processes share the cores among them."""
     with threadpool_limits(1), warnings.catch_warnings():
         # What a grid holds is the plan's choice: its ends are there to be rejected by the inner folds.
         warnings.filterwarnings("ignore", "The first stage of the adaptive norm chose no sensor", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        try:
-            records, reason = _records(unit, data.part(unit.split)), None
-        except ValueError as error:
-            records, reason = [], str(error)
+        yield
+
+
+def _result(unit: Unit, data: Data) -> dict[str, Any]:
+    try:
+        records, reason = _records(unit, data.part(unit.split)), None
+    except ValueError as error:
+        records, reason = [], str(error)
     return {"unit": unit.to_dict(), "failed": reason, "records": records}
 
 

@@ -1,0 +1,175 @@
+"""Many fits at once: each runs in a thread of its own, and what they want solved goes to the device as one stack.
+
+A GPU is no faster at 4 problems than at 400. Fits that go through the same stages (the splits and subjects of a study)
+ask for stacks of the same kind at the same time; these become the data sets of one stack. No fit knows of the others.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from ._device import send_once, solve_where_asked
+from .stack import Solution, Stack
+
+#: Fits that run at the same time while none waits for the device.
+_AT_ONCE = 4
+_ROOM: ContextVar["_WaitingRoom | None"] = ContextVar("waiting_room", default=None)
+
+
+@dataclass(eq=False)
+class _Request:
+    """One fit's stack of NumPy arrays, B = 1, and what is to be done with it; later what came of it."""
+
+    stack: Stack
+    alphas: np.ndarray
+    similarities: np.ndarray | None
+    options: dict
+    solutions: list[Solution] | None = None
+    error: BaseException | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def kind(self) -> tuple:
+        """What requests must share in order to become one stack; of unequal numbers of trials, similar ones."""
+        stack = self.stack
+        _, T, n, d, K = stack.shape
+        shared = (T, d, K, len(self.alphas), int(2 * np.log2(n)), stack.fit_intercept, self.similarities is None)
+        penalty = (type(stack.penalty).__name__, getattr(stack.penalty, "q", None), stack.groups.index.tobytes())
+        shared = (*shared, stack.center is None)
+        return (*shared, *penalty, tuple(sorted(self.options.items())), type(stack.loss).__name__)
+
+
+class _WaitingRoom:
+    """Where fits wait until all others wait too; then everything is solved."""
+
+    def __init__(self, n_fits: int):
+        self._change = threading.Condition()
+        self._fitting, self._waiting = n_fits, []
+        # Dozens of threads that want the interpreter at once get in each other's way: few may run at a time.
+        self.baton = threading.Semaphore(_AT_ONCE)
+        self._trials: tuple[tuple, list[Stack], Stack] | None = None
+
+    def ask(self, request: _Request) -> list[Solution]:
+        """Wait for a request to be solved; called by a fit, in its thread."""
+        with self._change:
+            self._waiting.append(request)
+            self._change.notify()
+        self.baton.release()
+        request.done.wait()
+        self.baton.acquire()
+        if request.error is not None:
+            raise request.error
+        return request.solutions
+
+    def leave(self) -> None:
+        """Say that a fit is over."""
+        with self._change:
+            self._fitting -= 1
+            self._change.notify()
+
+    def serve(self) -> None:
+        """Solve what is asked for until all fits are over; called by the thread that owns the device."""
+        while True:
+            with self._change:
+                self._change.wait_for(lambda: len(self._waiting) == self._fitting)
+                if not self._fitting:
+                    return
+                requests, self._waiting = self._waiting, []
+            by_kind: dict[tuple, list[_Request]] = {}
+            for request in requests:
+                by_kind.setdefault(request.kind(), []).append(request)
+            for alike in by_kind.values():
+                self._solve(alike)
+            for request in requests:  # only now: a fit that went on early would ask again, and be served alone
+                request.done.set()
+
+    def _solve(self, requests: list[_Request]) -> None:
+        """Solve requests of one kind as one stack, and hand every one its part."""
+        try:
+            stack = self._merged([request.stack for request in requests])
+            grids = [[getattr(request, name) for request in requests] for name in ("alphas", "similarities")]
+            grids = [None if grid[0] is None else np.concatenate(grid, axis=1) for grid in grids]
+            solutions = solve_where_asked(stack, *grids, requests[0].options)
+        except BaseException as error:
+            for request in requests:
+                request.error = error
+            return
+        for i, request in enumerate(requests):
+            request.solutions = [Solution(*(getattr(s, f.name)[i : i + 1] for f in fields(s))) for s in solutions]
+
+    def _merged(self, stacks: list[Stack]) -> Stack:
+        """Return one stack of several; trials that were merged last are on the device already."""
+        key = tuple(_where(stack.X) for stack in stacks)
+        if self._trials is None or self._trials[0] != key:
+            merged = _merge(stacks)
+            merged = replace(merged, X=send_once(merged.X), y=send_once(merged.y))
+            self._trials = key, stacks, merged  # the stacks are kept, so that nothing else can come to lie there
+        merged = self._trials[2]
+        same = replace(stacks[0], X=merged.X, y=merged.y)
+        return replace(same, **_merge_problems(stacks, merged.X.shape[2]))
+
+
+def together(tasks: Sequence[Callable[[], Any]]) -> list:
+    """Return the results of all tasks, each a fit or more, whose stacks are solved together."""
+    room = _WaitingRoom(len(tasks))
+    results: list = [None] * len(tasks)
+    errors: list[BaseException] = []
+
+    def run(place: int) -> None:
+        _ROOM.set(room)
+        with room.baton:
+            try:
+                results[place] = tasks[place]()
+            except BaseException as error:
+                errors.append(error)
+        room.leave()
+
+    # a context of its own for each: settings (of scikit-learn, of the device) are those of the caller
+    threads = [threading.Thread(target=copy_context().run, args=(run, i), daemon=True) for i in range(len(tasks))]
+    for thread in threads:
+        thread.start()
+    room.serve()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results
+
+
+def solve(stack: Stack, alphas: np.ndarray, similarities: np.ndarray | None, options: dict) -> list[Solution]:
+    """Solve a stack of NumPy arrays where asked, with those of other fits if this is one of several."""
+    room = _ROOM.get()
+    if room is None or stack.shape[0] > 1:
+        return solve_where_asked(stack, alphas, similarities, options)
+    return room.ask(_Request(stack, alphas, similarities, options))
+
+
+def _merge(stacks: list[Stack]) -> Stack:
+    """Return one stack of several, those with fewer trials filled up with trials of weight zero."""
+    n = max(stack.shape[2] for stack in stacks)
+
+    def filled(name: str, fill: float) -> np.ndarray:
+        first = getattr(stacks[0], name)
+        out = np.full((len(stacks), first.shape[1], n, *first.shape[3:]), fill)
+        for i, stack in enumerate(stacks):
+            out[i, :, : stack.shape[2]] = getattr(stack, name)[0]
+        return out
+
+    return replace(stacks[0], X=filled("X", 0.0), y=filled("y", 1.0), **_merge_problems(stacks, n))
+
+
+def _merge_problems(stacks: list[Stack], n: int) -> dict[str, np.ndarray]:
+    """Return what of a merged stack is not the trials themselves."""
+    names = ["alpha", "group_weights", "similarity"] + (["center"] if stacks[0].center is not None else [])
+    joined = {name: np.concatenate([getattr(stack, name) for stack in stacks]) for name in names}
+    weights = np.zeros((len(stacks), stacks[0].shape[1], n, stacks[0].shape[4]))
+    for i, stack in enumerate(stacks):
+        weights[i, :, : stack.shape[2]] = stack.sample_weight[0]
+    return {"sample_weight": weights, **joined}
+
+
+def _where(array: np.ndarray) -> tuple:
+    return array.__array_interface__["data"][0], array.shape, array.strides

@@ -1,0 +1,213 @@
+"""Arrays of other libraries in, predictions in the same library out; fits solved together or on a device."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import sklearn
+
+from mixnorm import GroupSVC, GroupSVCCV, MultiTaskGroupSVC, MultiTaskGroupSVCCV, load, save, use_device
+from mixnorm import _device as device_module
+from mixnorm._together import together
+from mixnorm.solvers import stacked_newton
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+RNG = np.random.default_rng(0)
+Y = np.tile([0, 1, 1], 40)
+X = RNG.standard_normal((120, 5, 3)) + Y[:, None, None] * np.array([0.0, 0.8, 0.0, 0.4, 0.0])[:, None]
+WHO = np.repeat([3, 1, 2], 40)
+ESTIMATORS = {
+    "GroupSVC": (GroupSVC(0.05), {}),
+    "GroupSVCCV": (GroupSVCCV(5), {}),
+    "adaptive": (GroupSVCCV(5, adaptive=True), {}),
+    "MultiTaskGroupSVC": (MultiTaskGroupSVC(0.05, similarity=0.1), {"subjects": WHO}),
+    "MultiTaskGroupSVCCV": (MultiTaskGroupSVCCV(4, similarities=3), {"subjects": WHO}),
+}
+every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
+
+
+@pytest.fixture
+def dispatch(monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # scikit-learn asks for it
+    with sklearn.config_context(array_api_dispatch=True):
+        yield
+
+
+@pytest.fixture
+def solved_by(monkeypatch):
+    """Which array libraries the stacked solver was given."""
+    libraries = []
+    plain = stacked_newton._solve_chunk
+    monkeypatch.setattr(
+        stacked_newton, "_solve_chunk", lambda cells, *rest: libraries.append(type(cells[0].X)) or plain(cells, *rest)
+    )
+    return libraries
+
+
+@needs_torch
+@pytest.mark.usefixtures("dispatch")
+@every_estimator
+def test_torch_in_torch_out(name, solved_by):
+    estimator, more = ESTIMATORS[name]
+    on_host = sklearn.clone(estimator).fit(X, Y, **more)
+    model = sklearn.clone(estimator).fit(torch.asarray(X), torch.asarray(Y), **more)
+    assert set(solved_by) == {torch.Tensor}
+    for attribute in ("coef_", "intercept_", "classes_"):
+        assert isinstance(getattr(model, attribute), torch.Tensor)
+    # both are within 1e-6 of the optimum
+    np.testing.assert_allclose(model.objective_, on_host.objective_, rtol=2e-6)
+    assert model.dual_gap_ <= 1e-6
+    np.testing.assert_array_equal(model.selected_groups_, on_host.selected_groups_)
+    scores, labels = model.decision_function(torch.asarray(X), **more), model.predict(torch.asarray(X), **more)
+    assert isinstance(scores, torch.Tensor)
+    assert isinstance(labels, torch.Tensor)
+    np.testing.assert_allclose(scores.numpy(), on_host.decision_function(X, **more), atol=5e-3)
+    np.testing.assert_array_equal(labels.numpy(), on_host.predict(X, **more))
+
+
+@needs_torch
+@pytest.mark.usefixtures("dispatch")
+def test_labels_that_are_strings_stay_what_they_are():
+    words = np.where(Y > 0, "target", "other")
+    model = GroupSVC(0.05).fit(torch.asarray(X), words)
+    assert isinstance(model.coef_, torch.Tensor)
+    assert model.predict(torch.asarray(X)).tolist() == GroupSVC(0.05).fit(X, words).predict(X).tolist()
+
+
+@needs_torch
+@pytest.mark.usefixtures("dispatch")
+def test_single_precision_comes_back_as_single_precision():
+    model = GroupSVC(0.05).fit(torch.asarray(X, dtype=torch.float32), torch.asarray(Y))
+    assert model.coef_.dtype == model.decision_function(torch.asarray(X, dtype=torch.float32)).dtype == torch.float32
+
+
+@needs_torch
+@pytest.mark.usefixtures("dispatch")
+def test_trials_of_another_library_than_the_fits_are_refused():
+    model = GroupSVC(0.05).fit(torch.asarray(X), torch.asarray(Y))
+    with pytest.raises(ValueError, match="fitted on arrays of torch on device cpu, but X is one of numpy"):
+        model.predict(X)
+
+
+@needs_torch
+@pytest.mark.usefixtures("dispatch")
+def test_errors_name_trial_and_channel_there_too():
+    bad = torch.asarray(X.copy())
+    bad[7, 2, 1] = torch.nan
+    model = GroupSVC(0.05).fit(torch.asarray(X), torch.asarray(Y))
+    for call in (partial(GroupSVC().fit, bad, torch.asarray(Y)), partial(model.predict, bad)):
+        with pytest.raises(ValueError, match="NaN: trial 7, channel 2, sample 1"):
+            call()
+
+
+@needs_torch
+@pytest.mark.usefixtures("dispatch")
+def test_newcomers_and_files(tmp_path):
+    estimator, more = ESTIMATORS["MultiTaskGroupSVC"]
+    model = sklearn.clone(estimator).fit(torch.asarray(X), torch.asarray(Y), **more)
+    model.adapt(torch.asarray(X[:30]), torch.asarray(Y[:30]), subject="new")
+    assert isinstance(model.coef_, torch.Tensor)
+    host = sklearn.clone(estimator).fit(X, Y, **more).adapt(X[:30], Y[:30], subject="new")
+    np.testing.assert_allclose(model.coef_.numpy(), host.coef_, atol=5e-3)
+    save(model, tmp_path / "model.mixnorm")
+    labels = model.predict(torch.asarray(X)).tolist()
+    with sklearn.config_context(array_api_dispatch=False):
+        loaded = load(tmp_path / "model.mixnorm")
+        np.testing.assert_array_equal(loaded.coef_, model.coef_.numpy())
+        assert loaded.predict(X).tolist() == labels
+
+
+@needs_torch
+def test_without_dispatch_an_array_is_an_array():
+    assert isinstance(GroupSVC(0.05).fit(torch.asarray(X), Y).coef_, np.ndarray)
+
+
+# --- devices ---
+
+
+@pytest.fixture
+def torch_as_device(monkeypatch):
+    """PyTorch's own "cpu" in the place of a GPU."""
+    if torch is None:
+        pytest.skip("PyTorch is not installed")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    plain = torch.as_tensor
+    monkeypatch.setattr(torch, "as_tensor", lambda values, device: plain(values))
+
+
+@pytest.mark.usefixtures("torch_as_device")
+@every_estimator
+def test_numpy_arrays_are_solved_on_the_device_in_use(name, solved_by):
+    estimator, more = ESTIMATORS[name]
+    on_host = sklearn.clone(estimator).fit(X, Y, **more)
+    assert not solved_by
+    with use_device("cuda"):
+        model = sklearn.clone(estimator).fit(X, Y, **more)
+    assert set(solved_by) == {torch.Tensor}
+    assert isinstance(model.coef_, np.ndarray)
+    np.testing.assert_allclose(model.objective_, on_host.objective_, rtol=2e-6)
+    np.testing.assert_array_equal(model.selected_groups_, on_host.selected_groups_)
+    with use_device("cuda"), use_device(None):
+        sklearn.clone(estimator).fit(X, Y, **more)
+    assert len(solved_by) <= 2
+
+
+@needs_torch
+@pytest.mark.skipif(torch is not None and torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_said():
+    with pytest.raises(ValueError, match="device='cuda': PyTorch finds no GPU here"), use_device("cuda"):
+        pass
+
+
+def test_without_torch_and_cupy_the_extra_is_named(monkeypatch):
+    monkeypatch.setattr(device_module, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"needs PyTorch or CuPy: pip install mixnorm\[torch\]"), use_device("cuda"):
+        pass
+
+
+# --- together ---
+
+
+def tasks():
+    """Fits of unequal numbers of trials, weights and stages."""
+    kept = [slice(0, 120), slice(3, 120), slice(0, 100)]
+    return [partial(GroupSVCCV([0.1, 0.03], adaptive=True).fit, X[rows], Y[rows]) for rows in kept]
+
+
+def test_fits_together_are_the_fits_alone_in_fewer_solves(monkeypatch):
+    alone = [task() for task in tasks()]
+    shapes = []
+    import mixnorm._together as module
+
+    plain = module.solve_where_asked
+    monkeypatch.setattr(
+        module, "solve_where_asked", lambda stack, *rest: shapes.append(stack.shape[0]) or plain(stack, *rest)
+    )
+    joint = together(tasks())
+    assert shapes == [3, 3]  # both stages of the adaptive norm, all three at once
+    for one, other in zip(alone, joint, strict=True):
+        np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-10)
+        np.testing.assert_array_equal(other.scores_, one.scores_)
+        np.testing.assert_array_equal(other.alphas_, one.alphas_)
+
+
+def test_fits_of_other_kinds_are_solved_beside_each_other():
+    fits = [partial(GroupSVC(0.05, penalty=penalty).fit, X, Y) for penalty in ("group", "l1", "l2")]
+    for one, other in zip([fit() for fit in fits], together(fits), strict=True):
+        np.testing.assert_array_equal(one.coef_, other.coef_)
+
+
+def test_an_error_of_one_fit_is_raised_when_the_others_are_done():
+    done = []
+
+    def good():
+        done.append(GroupSVC(0.05).fit(X, Y))
+
+    with pytest.raises(ValueError, match="one class only"):
+        together([good, partial(GroupSVC(0.05).fit, X, np.ones(120)), good])
+    assert len(done) == 2

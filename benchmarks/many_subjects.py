@@ -1,89 +1,103 @@
 """AUC of SVM, SVM-Full, MGSVM-2 and MGSVM-2s for a growing number of training trials per subject.
 
-    MIXNORM_DATA=... python benchmarks/many_subjects.py uam-p300 --trials 50 100 200 500 --splits 10
+    MIXNORM_DATA=... python benchmarks/many_subjects.py uam-p300 --splits 10 --keep uam.jsonl
 
 Trials are drawn at random in each subject, features standardised on the training trials and clipped to ±5, parameters
-chosen by 3-fold cross-validation inside them, tested on the other trials: means over subjects and splits, in percent.
+chosen by cross-validation inside them, tested on the other trials: means over subjects and splits, in percent.
+
+The whole grid is scored in every fold and every refit is tested, and one line per (trials, split) is added to the file
+``--keep``: a run that was stopped goes on where it was, and rules are compared without solving anything again.
 """
 
-import argparse
+import json
 import time
-from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 from _recordings import load, split
-from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold
 
-from mixnorm import MultiTaskGroupSVC, MultiTaskGroupSVCCV, PerSubjectSVC, PooledSVC
-from mixnorm._choice import Choice, choose
+from mixnorm import MultiTaskGroupSVCCV, PerSubjectSVC, PooledSVC
+from mixnorm._choice import Choice
+from mixnorm._folds import auc
 
 SVM_ALPHAS = np.logspace(-3, 1.5, 8)
-ALPHAS = np.logspace(-3, -1, 5)
-SIMILARITIES = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+TRIALS = {"uam-p300": (50, 100, 200, 500), "ner2015-errp": (30, 60, 120)}
+ALPHAS = {"uam-p300": np.logspace(-3.5, -1.5, 5), "ner2015-errp": np.logspace(-3, -1, 5)}
+SIMILARITIES = {
+    "uam-p300": (0.0, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1.0, 10.0),
+    "ner2015-errp": (0.0, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 10.0),
+}
 
 
-def fitted(X: np.ndarray, y: np.ndarray, subjects: np.ndarray, groups: np.ndarray) -> dict:
-    """Return the fitted methods of the table by name; those that share come from one solved and scored grid."""
-    common, whose = {"groups": groups, "tol": 1e-3}, {"subjects": subjects}
-    grid = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, **common).fit(X, y, **whose)
-    # From the largest similarity down, as the estimator itself goes through them.
-    candidates = [Choice(None, grid.alphas_, [], *row) for row in zip(grid.scores_, grid.n_selected_)][::-1]
+class Divisions:
+    """Several divisions of the same trials, one after the other: 3 folds in order, then up to 5 folds shuffled."""
 
-    def refit(some: list[Choice], rule: str) -> MultiTaskGroupSVC:
-        s, a = choose(some, rule, None)
-        similarity = SIMILARITIES[::-1][len(candidates) - len(some) :][s]
-        return MultiTaskGroupSVC(ALPHAS[a], similarity=similarity, **common).fit(X, y, **whose)
+    def __init__(self, n_folds: int):
+        self.splitters = (StratifiedKFold(3), StratifiedKFold(n_folds, shuffle=True, random_state=0))
 
-    return {
-        "SVM": PerSubjectSVC(SVM_ALPHAS, **common).fit(X, y, **whose),
-        "SVM-Full": PooledSVC(SVM_ALPHAS, **common).fit(X, y, **whose),
-        "MGSVM-2": refit(candidates[-1:], "best"),
-        "MGSVM-2s": grid,
-        "MGSVM-2s, centre": refit(candidates, "centre"),
+    def split(self, X, y, groups=None):
+        """Yield the folds of all divisions."""
+        for splitter in self.splitters:
+            yield from splitter.split(X, y)
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        """Return the number of folds of all divisions."""
+        return sum(splitter.get_n_splits() for splitter in self.splitters)
+
+
+class WholeGrid(MultiTaskGroupSVCCV):
+    """Keeps every refit of the grid, ``refits_``: W (S, A, T, d) and b (S, A, T)."""
+
+    def _choose(self, candidates: list[Choice]) -> tuple[Choice, int]:
+        W, b = (
+            np.array([[getattr(s, name)[0, ..., -1] for s in c.solutions] for c in candidates]) for name in ("W", "b")
+        )
+        self.refits_ = W, b
+        return super()._choose(candidates)
+
+
+def test_aucs(W: np.ndarray, b: np.ndarray, test: tuple, subjects: np.ndarray) -> np.ndarray:
+    """Return the AUC (..., T) on the test trials of classifiers W (..., T, d), b (..., T) of the subjects."""
+    X, y, whose = test
+    out = np.empty(b.shape)
+    for t, subject in enumerate(subjects):
+        own, flat = whose == subject, W[..., t, :].reshape(-1, W.shape[-1])
+        out[..., t] = auc(y[own], X[own] @ flat.T).reshape(b.shape[:-1])
+    return out
+
+
+def cell(recordings: dict, groups: np.ndarray, name: str, n_trials: int, seed: int) -> dict:
+    """Solve one (trials, split): the scores of the grid in every fold, and the test AUCs of all that was fitted."""
+    (X, y, whose), test = split(recordings, n_trials, seed)
+    start = time.process_time()
+    fewest = min(np.bincount(y[whose == s], minlength=2).min() for s in recordings)
+    options = {"groups": groups, "tol": 1e-3}
+    cv, similarities = Divisions(min(5, fewest)), SIMILARITIES[name]
+    grid = WholeGrid(ALPHAS[name], similarities=similarities, cv=cv, **options).fit(X, y, subjects=whose)
+    found = {
+        "trials": n_trials,
+        "split": seed,
+        "scores": grid.scores_.round(5).tolist(),
+        "n_selected": grid.n_selected_.tolist(),
+        "grid": test_aucs(*grid.refits_, test, grid.subjects_).round(5).tolist(),
     }
+    for label, baseline in (("SVM", PerSubjectSVC), ("SVM-Full", PooledSVC)):
+        model = baseline(SVM_ALPHAS, **options).fit(X, y, subjects=whose)
+        found[label] = test_aucs(model.coef_, model.intercept_, test, grid.subjects_).round(5).tolist()
+    return {"data": name, **found, "seconds": round(time.process_time() - start, 1)}
 
 
-def test_aucs(model, test: tuple) -> np.ndarray:
-    """Return the AUC of every subject, in percent, (T,)."""
-    X, y, subjects = test
-    scores = model.decision_function(X, subjects=subjects)
-    return np.array([100 * roc_auc_score(y[subjects == s], scores[subjects == s]) for s in model.subjects_])
-
-
-def run(name: str, n_trials: int, seeds: range) -> dict[str, np.ndarray]:
-    """Return the AUCs of every method, (splits, T)."""
+def run(name: str, sizes: list[int], seeds: range, keep: Path) -> list[dict]:
+    """Return the cells of all sizes and splits; what ``keep`` holds is not solved again."""
+    lines = keep.read_text().splitlines() if keep.exists() else []
+    known = {(c["data"], c["trials"], c["split"]): c for c in map(json.loads, lines)}
     recordings, groups = load(name)
-    found = defaultdict(list)
     for seed in seeds:
-        train, test = split(recordings, n_trials, seed)
-        for method, model in fitted(*train, groups).items():
-            found[method].append(test_aucs(model, test))
-    return {method: np.stack(rows) for method, rows in found.items()}
-
-
-def main() -> None:
-    """Print the table, one row per number of trials, and what the weakest subjects gain."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", choices=["uam-p300", "ner2015-errp"])
-    parser.add_argument("--trials", type=int, nargs="+", default=[50, 100, 200, 500])
-    parser.add_argument("--splits", type=int, default=10)
-    parser.add_argument("--first", type=int, default=0, help="number of the first split, the seed of its draw")
-    options = parser.parse_args()
-    for place, n_trials in enumerate(options.trials):
-        start = time.perf_counter()
-        found = run(options.data, n_trials, range(options.first, options.first + options.splits))
-        if place == 0:
-            print(f"{options.data}, {options.splits} splits from number {options.first}\n")
-            print("| trials | " + " | ".join(found) + " | weakest third: SVM → 2s | others: SVM → 2s | s |")
-            print("| --- " * (len(found) + 4) + "|")
-        alone, shared = (found[m].mean(axis=0) for m in ("SVM", "MGSVM-2s"))
-        weak = np.argsort(alone)[: len(alone) // 3]
-        strong = np.setdiff1d(np.arange(len(alone)), weak)
-        gains = [f"{alone[part].mean():.1f} → {shared[part].mean():.1f}" for part in (weak, strong)]
-        cells = [f"{aucs.mean():.1f}" for aucs in found.values()]
-        seconds = time.perf_counter() - start
-        print(f"| {n_trials} | " + " | ".join([*cells, *gains]) + f" | {seconds:.0f} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        for n_trials in sizes:
+            if (name, n_trials, seed) in known:
+                continue
+            known[name, n_trials, seed] = found = cell(recordings, groups, name, n_trials, seed)
+            with keep.open("a") as file:
+                file.write(json.dumps(found) + "\n")
+    return [known[name, n_trials, seed] for n_trials in sizes for seed in seeds]

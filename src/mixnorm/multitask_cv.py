@@ -43,6 +43,8 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         alpha within one standard error over folds of the best; or, of all cells within that, the one nearest to
         their middle.
     max_sensors : int or None
+    rehearse : bool
+        As in `MultiTaskGroupSVC`, at the (alpha, similarity) that was chosen.
     n_jobs : int or None
         Folds in parallel.
 
@@ -56,7 +58,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     n_selected_ : ndarray of shape (S, A)
         Number of sensors of the refits.
     subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_
-    dual_gap_, objective_, n_iter_
+    newcomer_trials_, newcomer_gains_, dual_gap_, objective_, n_iter_
         Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
 
     Examples
@@ -89,6 +91,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         scoring="roc_auc",
         rule="best",
         max_sensors=None,
+        rehearse=True,
         n_jobs=None,
         tol=1e-6,
         max_iter=10_000,
@@ -108,6 +111,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         self.scoring = scoring
         self.rule = rule
         self.max_sensors = max_sensors
+        self.rehearse = rehearse
         self.n_jobs = n_jobs
         self.tol = tol
         self.max_iter = max_iter
@@ -153,6 +157,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         found, place = self._choose(candidates)
         warn_unconverged(found.solutions, self.tol)
         self._keep_joint(data, joint, found.stack, found.solutions[place])
+        self._rehearse(joint)
         self._adapt_to_target(X_target_labeled, y_target_labeled)
         return self
 

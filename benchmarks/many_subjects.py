@@ -9,7 +9,9 @@ The whole grid is scored in every fold and every refit is tested, and one line p
 ``--keep``: a run that was stopped goes on where it was, and rules are compared without solving anything again.
 """
 
+import argparse
 import json
+import os
 import time
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from _recordings import load, split
 from sklearn.model_selection import StratifiedKFold
 
 from mixnorm import MultiTaskGroupSVCCV, PerSubjectSVC, PooledSVC
-from mixnorm._choice import Choice
+from mixnorm._choice import Choice, choose
 from mixnorm._folds import auc
 
 SVM_ALPHAS = np.logspace(-3, 1.5, 8)
@@ -101,3 +103,80 @@ def run(name: str, sizes: list[int], seeds: range, keep: Path) -> list[dict]:
             with keep.open("a") as file:
                 file.write(json.dumps(found) + "\n")
     return [known[name, n_trials, seed] for n_trials in sizes for seed in seeds]
+
+
+def chosen(
+    found: dict, name: str, rule: str = "best", folds: slice = slice(3, None), alone: bool = False
+) -> np.ndarray:
+    """Return the test AUCs (T,) of the cell that a rule takes by the scores of some folds; alone: of similarity 0."""
+    scores, sensors, grid = (np.array(found[key]) for key in ("scores", "n_selected", "grid"))
+    rows = [0] if alone else range(len(scores))[::-1]  # from the largest similarity down, as the estimator goes
+    candidates = [Choice(None, ALPHAS[name], [], scores[s][:, folds], sensors[s]) for s in rows]
+    s, a = choose(candidates, rule, None)
+    return grid[rows[s], a]
+
+
+def methods(found: dict, name: str) -> dict[str, np.ndarray]:
+    """Return the test AUCs (T,) of every column of the table."""
+    return {
+        "SVM": np.array(found["SVM"]),
+        "SVM-Full": np.array(found["SVM-Full"]),
+        "MGSVM-2": chosen(found, name, alone=True),
+        "MGSVM-2s": chosen(found, name),
+        "2s, 3 folds": chosen(found, name, folds=slice(3)),
+        "2s, centre": chosen(found, name, "centre"),
+    }
+
+
+def gain_of_the_weak(alone: np.ndarray, shared: np.ndarray) -> np.ndarray:
+    """Mean gain (2,) of the weakest third and of the others, from AUCs (splits, T).
+
+    Who is weak is told by the splits of one half, what they gain by those of the other, and the other way round: in
+    the same splits the weakest would gain by regression to the mean alone.
+    """
+    halves = np.arange(len(alone)) % 2
+    gains = []
+    for half in (0, 1):
+        order = np.argsort(alone[halves == half].mean(axis=0))
+        gain = (shared - alone)[halves != half].mean(axis=0)
+        third = len(order) // 3
+        gains.append([gain[order[:third]].mean(), gain[order[third:]].mean()])
+    return np.mean(gains, axis=0)
+
+
+def row(name: str, cells: list[dict]) -> str:
+    """Return one row of the table, for one number of trials."""
+    columns = [methods(found, name) for found in cells]
+    aucs = {label: 100 * np.stack([c[label] for c in columns]) for label in columns[0]}
+    better = max(("SVM", "SVM-Full"), key=lambda label: aucs[label].mean())
+    lead = (aucs["MGSVM-2s"] - aucs[better]).mean(axis=0)
+    error = lead.std(ddof=1) / np.sqrt(len(lead))
+    shown = [f"{values.mean():.1f}" for values in aucs.values()]
+    shown.append(f"{lead.mean():+.2f} ± {error:.2f} ({(lead > 0).sum()} of {len(lead)})")
+    if len(cells) > 1:
+        weak, others = gain_of_the_weak(aucs["SVM"], aucs["MGSVM-2s"])
+        shown.append(f"{weak:+.1f}, {others:+.1f}")
+    return f"| {cells[0]['trials']} | " + " | ".join(shown) + " |"
+
+
+def main() -> None:
+    """Print the table, one row per number of trials."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", choices=sorted(TRIALS))
+    parser.add_argument("--trials", type=int, nargs="+")
+    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="number of the first split, the seed of its draw")
+    parser.add_argument("--keep", type=Path, default=Path(os.devnull), help="JSON lines, one per (trials, split)")
+    options = parser.parse_args()
+    sizes = options.trials or TRIALS[options.data]
+    cells = run(options.data, sizes, range(options.first, options.first + options.splits), options.keep)
+    last = options.first + options.splits - 1
+    print(f"{options.data}, splits {options.first} to {last}\n")
+    heads = [*methods(cells[0], options.data), "2s above the better SVM (subjects)", "weakest third, others: 2s − SVM"]
+    print("| trials | " + " | ".join(heads) + " |\n" + "| --- " * (1 + len(heads)) + "|")
+    for n_trials in sizes:
+        print(row(options.data, [c for c in cells if c["trials"] == n_trials]))
+
+
+if __name__ == "__main__":
+    main()

@@ -21,7 +21,8 @@ def data():
 @pytest.fixture(scope="module")
 def model(data):
     X, y, subjects, groups = data
-    return MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, tol=1e-8).fit(X, y, subjects=subjects)
+    model = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, cv=3, tol=1e-8)
+    return model.fit(X, y, subjects=subjects)
 
 
 def own_folds(y, subjects, n_splits=3):
@@ -114,7 +115,7 @@ def test_automatic_grids_do_not_depend_on_the_unit(data):
 
 def test_one_subject_chooses_what_the_single_subject_cv_chooses():
     (X,), (y,), groups = cohort(1, seed=2)
-    many = MultiTaskGroupSVCCV(6, similarities=[0.0], groups=groups).fit(X, y)
+    many = MultiTaskGroupSVCCV(6, similarities=[0.0], groups=groups, cv=3).fit(X, y)
     single = GroupSVCCV(6, groups=groups).fit(X, y)
     np.testing.assert_array_equal(many.scores_[0], single.scores_)
     np.testing.assert_array_equal(many.coef_, single.coef_)
@@ -122,7 +123,7 @@ def test_one_subject_chooses_what_the_single_subject_cv_chooses():
 
 def test_folds_in_parallel_give_the_same(model, data):
     X, y, subjects, groups = data
-    parallel = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, tol=1e-8, n_jobs=2)
+    parallel = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, cv=3, tol=1e-8, n_jobs=2)
     parallel.fit(X, y, subjects=subjects)
     np.testing.assert_allclose(parallel.scores_, model.scores_, atol=1e-12)
 
@@ -142,7 +143,7 @@ def test_adaptive_norm_takes_its_weights_from_the_first_stage(data):
     adaptive = MultiTaskGroupSVCCV(ALPHAS, similarities=[0.05], groups=groups, adaptive=True).fit(
         X, y, subjects=subjects
     )
-    assert adaptive.scores_.shape == (1, 3, 3)
+    assert adaptive.scores_.shape == (1, 3, 5)
     assert adaptive.dual_gap_ < 1e-6
 
 
@@ -157,8 +158,22 @@ def test_an_iterable_of_splits_divides_all_trials_at_once(data):
     X, y, subjects, groups = data
     splits = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in own_folds(y, subjects)]
     given = MultiTaskGroupSVCCV([0.03], similarities=[0.1], groups=groups, cv=splits).fit(X, y, subjects=subjects)
-    own = MultiTaskGroupSVCCV([0.03], similarities=[0.1], groups=groups).fit(X, y, subjects=subjects)
+    own = MultiTaskGroupSVCCV([0.03], similarities=[0.1], groups=groups, cv=3).fit(X, y, subjects=subjects)
     np.testing.assert_array_equal(given.scores_, own.scores_)
+
+
+@pytest.mark.parametrize(("n_targets", "n_folds"), [(9, 5), (3, 3)])
+def test_folds_are_five_or_as_many_as_the_fewest_trials_of_a_class(n_targets, n_folds, data):
+    X, y, subjects, groups = data
+    spared = np.flatnonzero((subjects == "S1") & (y > 0))[n_targets:]
+    kept = np.isin(np.arange(len(y)), spared, invert=True)
+    X, y, subjects = X[kept], y[kept], subjects[kept]
+    found, expected = (
+        MultiTaskGroupSVCCV([0.03], similarities=[0.1], groups=groups, cv=cv).fit(X, y, subjects=subjects)
+        for cv in (None, n_folds)
+    )
+    assert found.scores_.shape == (1, 1, n_folds)
+    np.testing.assert_array_equal(found.scores_, expected.scores_)
 
 
 def test_a_fold_that_leaves_a_subject_one_class_is_refused_by_name():

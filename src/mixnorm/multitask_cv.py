@@ -17,6 +17,8 @@ from .svc import second_stage, solve_columns
 
 #: Smallest and largest positive similarity of an automatic grid, in units of the mean square of the features over T.
 SIMILARITY_RANGE = (1e-2, 1e2)
+#: Folds where ``cv`` does not say.
+_FOLDS = 5
 
 
 class MultiTaskGroupSVCCV(MultiTaskClassifier):
@@ -35,8 +37,10 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     penalty, q, groups, group_weights, adaptive, asymmetric, fit_intercept, class_weight, tol, max_iter, solver
         As in `MultiTaskGroupSVC`. Adaptive: as in `GroupSVCCV`, the first stage at the (alpha, similarity) that
         cross-validation with plain weights chooses.
-    cv : int, splitter or iterable of splits
-        Divides the trials of each subject by itself; an iterable of splits divides all trials at once.
+    cv : int, splitter, iterable of splits, or None
+        Divides the trials of each subject by itself; an iterable of splits divides all trials at once. None: five
+        stratified folds, or as many as the subject with the fewest trials of a class has. Fewer folds leave less to
+        train on, and so make sharing look better than it is once all trials are there.
     scoring : str or callable
     rule : {"best", "1se", "centre"}
         The best mean score (among scores within 1e-12 the sparser model, then the larger similarity); the largest
@@ -71,7 +75,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     >>> X[y == 1, 2] += 1
     >>> model = MultiTaskGroupSVCCV(alphas=5, similarities=3).fit(X, y, subjects=subjects)
     >>> model.scores_.shape, model.similarity_ > 0
-    ((3, 5, 3), True)
+    ((3, 5, 5), True)
     """
 
     def __init__(
@@ -87,7 +91,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         asymmetric=None,
         fit_intercept=True,
         class_weight=None,
-        cv=3,
+        cv=None,
         scoring="roc_auc",
         rule="best",
         max_sensors=None,
@@ -150,7 +154,8 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         joint = self._joint(data)
         routed = route(self, params, sample_weight)
         labels = self.classes_[(joint.signs > 0).astype(int)]
-        folds = split_subjects(self.cv, joint, labels, _rows_of(routed.split, data, joint))
+        cv = _most_folds(joint) if self.cv is None else self.cv
+        folds = split_subjects(cv, joint, labels, _rows_of(routed.split, data, joint))
         stack = joint_stack(method, joint.trials, joint.signs, self._columns(joint, folds), joint.subjects)
         scorer = _Scorer(joint, labels, folds, self.scoring, _rows_of(routed.score, data, joint))
         candidates = self._candidates(method, stack, scorer)
@@ -249,6 +254,13 @@ def _winding(alphas: np.ndarray, n_similarities: int) -> list[tuple[int, int]]:
         places = range(n_similarities)
         cells += [(a, s) for s in (places if turn % 2 == 0 else reversed(places))]
     return cells
+
+
+def _most_folds(data: SubjectTrials) -> int:
+    """Five, or the fewest trials of a class that any subject has; two at least, which then refuses by name."""
+    used = data.weights > 0
+    fewest = min(int((used & (data.signs == sign))[rows].sum()) for rows in data.subjects.rows for sign in (-1, 1))
+    return max(2, min(_FOLDS, fewest))
 
 
 def _rows_of(params: dict, data: SubjectTrials, joint: SubjectTrials) -> dict:

@@ -17,11 +17,10 @@ from pathlib import Path
 
 import numpy as np
 from _recordings import load, split
-from sklearn.model_selection import StratifiedKFold
 
 from mixnorm import MultiTaskGroupSVCCV, PerSubjectSVC, PooledSVC
 from mixnorm._choice import Choice, choose
-from mixnorm._folds import auc
+from mixnorm._folds import Divisions, auc
 
 SVM_ALPHAS = np.logspace(-3, 1.5, 8)
 TRIALS = {"uam-p300": (50, 100, 200, 500), "ner2015-errp": (30, 60, 120)}
@@ -30,22 +29,6 @@ SIMILARITIES = {
     "uam-p300": (0.0, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1.0, 10.0),
     "ner2015-errp": (0.0, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 10.0),
 }
-
-
-class Divisions:
-    """Several divisions of the same trials, one after the other: 3 folds in order, then up to 5 folds shuffled."""
-
-    def __init__(self, n_folds: int):
-        self.splitters = (StratifiedKFold(3), StratifiedKFold(n_folds, shuffle=True, random_state=0))
-
-    def split(self, X, y, groups=None):
-        """Yield the folds of all divisions."""
-        for splitter in self.splitters:
-            yield from splitter.split(X, y)
-
-    def get_n_splits(self, X=None, y=None, groups=None):
-        """Return the number of folds of all divisions."""
-        return sum(splitter.get_n_splits() for splitter in self.splitters)
 
 
 class WholeGrid(MultiTaskGroupSVCCV):
@@ -69,25 +52,33 @@ def test_aucs(W: np.ndarray, b: np.ndarray, test: tuple, subjects: np.ndarray) -
     return out
 
 
+def baselines(train: tuple, test: tuple, groups: np.ndarray) -> dict[str, list[float]]:
+    """Return the test AUCs (T,) of SVM and SVM-Full, alpha by the same folds as the grid."""
+    (X, y, whose), found = train, {}
+    cv = Divisions(min(np.bincount(y[whose == s], minlength=2).min() for s in np.unique(whose)))
+    for label, baseline in (("SVM", PerSubjectSVC), ("SVM-Full", PooledSVC)):
+        model = baseline(SVM_ALPHAS, groups=groups, cv=cv, tol=1e-3).fit(X, y, subjects=whose)
+        found[label] = test_aucs(model.coef_, model.intercept_, test, model.subjects_).round(5).tolist()
+    return found
+
+
 def cell(recordings: dict, groups: np.ndarray, name: str, n_trials: int, seed: int) -> dict:
     """Solve one (trials, split): the scores of the grid in every fold, and the test AUCs of all that was fitted."""
-    (X, y, whose), test = split(recordings, n_trials, seed)
+    train, test = split(recordings, n_trials, seed)
+    X, y, whose = train
     start = time.process_time()
-    fewest = min(np.bincount(y[whose == s], minlength=2).min() for s in recordings)
-    options = {"groups": groups, "tol": 1e-3}
-    cv, similarities = Divisions(min(5, fewest)), SIMILARITIES[name]
-    grid = WholeGrid(ALPHAS[name], similarities=similarities, cv=cv, **options).fit(X, y, subjects=whose)
-    found = {
+    grid = WholeGrid(ALPHAS[name], similarities=SIMILARITIES[name], groups=groups, rehearse=False, tol=1e-3)
+    grid.fit(X, y, subjects=whose)
+    return {
+        "data": name,
         "trials": n_trials,
         "split": seed,
         "scores": grid.scores_.round(5).tolist(),
         "n_selected": grid.n_selected_.tolist(),
         "grid": test_aucs(*grid.refits_, test, grid.subjects_).round(5).tolist(),
+        **baselines(train, test, groups),
+        "seconds": round(time.process_time() - start, 1),
     }
-    for label, baseline in (("SVM", PerSubjectSVC), ("SVM-Full", PooledSVC)):
-        model = baseline(SVM_ALPHAS, **options).fit(X, y, subjects=whose)
-        found[label] = test_aucs(model.coef_, model.intercept_, test, grid.subjects_).round(5).tolist()
-    return {"data": name, **found, "seconds": round(time.process_time() - start, 1)}
 
 
 def run(name: str, sizes: list[int], seeds: range, keep: Path) -> list[dict]:
@@ -105,9 +96,7 @@ def run(name: str, sizes: list[int], seeds: range, keep: Path) -> list[dict]:
     return [known[name, n_trials, seed] for n_trials in sizes for seed in seeds]
 
 
-def chosen(
-    found: dict, name: str, rule: str = "centre", folds: slice = slice(3, None), alone: bool = False
-) -> np.ndarray:
+def chosen(found: dict, name: str, rule: str = "best", folds: slice = slice(None), alone: bool = False) -> np.ndarray:
     """Return the test AUCs (T,) of the cell that a rule takes by the scores of some folds; alone: of similarity 0."""
     scores, sensors, grid = (np.array(found[key]) for key in ("scores", "n_selected", "grid"))
     rows = [0] if alone else range(len(scores))[::-1]  # from the largest similarity down, as the estimator goes
@@ -123,8 +112,9 @@ def methods(found: dict, name: str) -> dict[str, np.ndarray]:
         "SVM-Full": np.array(found["SVM-Full"]),
         "MGSVM-2": chosen(found, name, alone=True),
         "MGSVM-2s": chosen(found, name),
-        "2s, best": chosen(found, name, "best"),
-        "2s, 3 folds": chosen(found, name, "best", folds=slice(3)),
+        "2s, 3 folds": chosen(found, name, folds=slice(3)),
+        "2s, 5 folds": chosen(found, name, folds=slice(3, None)),
+        "2s, centre": chosen(found, name, "centre"),
     }
 
 

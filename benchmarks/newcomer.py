@@ -3,7 +3,8 @@
     MIXNORM_DATA=... python benchmarks/newcomer.py uam-p300 --calibration 0 20 50 100 --keep newcomers.jsonl
 
 The others are learned jointly on ``--trials`` trials each (features standardised subject by subject, clipped to ±5);
-the newcomer's features are standardised on its calibration trials (without any: on all, without labels).
+the newcomer's features are standardised on its calibration trials (without any, or with ``--unlabelled``: on all its
+trials, for which no label is needed).
 AUC on all its other trials: means over subjects and draws, in percent. One line per (draw, subject) is added to the
 file ``--keep``: a run that was stopped goes on where it was.
 """
@@ -17,21 +18,22 @@ import numpy as np
 from _recordings import draw, load, split, standardise
 from sklearn.metrics import roc_auc_score
 
-from mixnorm import GroupSVCCV, MultiTaskGroupSVCCV, PooledSVC
+from mixnorm import GroupSVCCV, MultiTaskGroupSVC, MultiTaskGroupSVCCV, PooledSVC
 
 SVM_ALPHAS = np.logspace(-3, 1.5, 8)
 ALPHAS = np.logspace(-3.5, -1.5, 5)
 SIMILARITIES = (1e-2, 1e-1, 1.0, 10.0)
-METHODS = ("own SVM", "pooled SVM", "mean of the others", "adapt")
+METHODS = ("own SVM", "pooled SVM", "mean of the others", "adapt", "all learned again")
 
 
-def calibrate(recording, n_trials: int, rng: np.random.Generator) -> tuple:
+def calibrate(recording, n_trials: int, rng: np.random.Generator, unlabelled: bool) -> tuple:
     """Return the calibration and the test trials of a newcomer, ((X, y), (X, y)), standardised."""
     if n_trials == 0:
         (X,) = standardise(recording.X)
         return (X[:0], recording.y[:0]), (X, recording.y)
     train, test = draw(recording, n_trials, rng)
-    X, X_test = standardise(recording.X[train], recording.X[test])
+    known = recording.X if unlabelled else recording.X[train]
+    _, X, X_test = standardise(known, recording.X[train], recording.X[test])
     return (X, recording.y[train]), (X_test, recording.y[test])
 
 
@@ -42,6 +44,13 @@ def own_svm(X: np.ndarray, y: np.ndarray, groups: np.ndarray, X_test: np.ndarray
     return GroupSVCCV(SVM_ALPHAS, penalty="l2", groups=groups, tol=1e-3).fit(X, y).decision_function(X_test)
 
 
+def learned_again(joint: MultiTaskGroupSVCCV, everybody: tuple, subject, X_test: np.ndarray) -> np.ndarray:
+    """Scores after a joint fit of everybody, the newcomer among them, at the alpha and similarity chosen before."""
+    X, y, subjects = everybody
+    model = MultiTaskGroupSVC(joint.alpha_, similarity=joint.similarity_, groups=joint.groups, tol=1e-3)
+    return model.fit(X, y, subjects=subjects).decision_function(X_test, subjects=subject)
+
+
 def leave_out(recordings: dict, groups: np.ndarray, subject, seed: int, options) -> list[list[float]]:
     """Return the AUCs (calibrations, methods) of one newcomer."""
     others = {s: r for s, r in recordings.items() if s != subject}
@@ -50,15 +59,18 @@ def leave_out(recordings: dict, groups: np.ndarray, subject, seed: int, options)
     joint.fit(X, y, subjects=subjects)
     rows = []
     for n_trials in options.calibration:
-        (X_new, y_new), (X_test, y_test) = calibrate(recordings[subject], n_trials, np.random.default_rng(seed))
-        pooled = PooledSVC(SVM_ALPHAS, groups=groups, tol=1e-3)
-        pooled.fit(np.concatenate([X, X_new]), np.concatenate([y, y_new]))
+        rng = np.random.default_rng(seed)
+        (X_new, y_new), (X_test, y_test) = calibrate(recordings[subject], n_trials, rng, options.unlabelled)
+        new = X_new, y_new, np.repeat(np.array([subject]), len(y_new))
+        everybody = [np.concatenate(pair) for pair in zip((X, y, subjects), new)]
+        pooled = PooledSVC(SVM_ALPHAS, groups=groups, tol=1e-3).fit(*everybody[:2])
         joint.adapt(X_new, y_new, subject=subject)
         scores = (
             own_svm(X_new, y_new, groups, X_test),
             pooled.decision_function(X_test),
             X_test @ joint.mean_coef_,
             joint.decision_function(X_test, subjects=subject),
+            learned_again(joint, everybody, subject, X_test),
         )
         rows.append([round(100 * roc_auc_score(y_test, score), 3) for score in scores])
     return rows
@@ -67,6 +79,7 @@ def leave_out(recordings: dict, groups: np.ndarray, subject, seed: int, options)
 def run(options) -> np.ndarray:
     """Return the AUCs (newcomers, calibrations, methods) of all draws; what ``--keep`` holds is not done again."""
     wanted = {"data": options.data, "others": options.trials, "calibration": options.calibration}
+    wanted["unlabelled"] = options.unlabelled
     lines = [json.loads(line) for line in options.keep.read_text().splitlines()] if options.keep.exists() else []
     known = {(c["seed"], c["subject"]): c["aucs"] for c in lines if wanted.items() <= c.items()}
     recordings, groups = load(options.data)
@@ -85,6 +98,7 @@ def main() -> None:
     parser.add_argument("data", choices=["uam-p300", "ner2015-errp"])
     parser.add_argument("--calibration", type=int, nargs="+", default=[0, 20, 50, 100])
     parser.add_argument("--trials", type=int, default=100, help="trials of every other subject")
+    parser.add_argument("--unlabelled", action="store_true", help="standardise the newcomer on all its trials")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of the draws of all trials")
     parser.add_argument("--keep", type=Path, default=Path(os.devnull), help="JSON lines, one per (draw, newcomer)")
     options = parser.parse_args()

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter
 
 from ._choice import Choice, check_rule, choose, count_selected
-from ._folds import Fold, cv_routing, route
-from ._subject_classifier import SubjectTrials, score_subjects, split_subjects
+from ._folds import Divisions, Fold, cv_routing, route
+from ._subject_classifier import SubjectTrials, fewest_of_a_class, score_subjects, split_subjects
 from ._subjects import joint_stack
 from .multitask import MultiTaskClassifier, check_similarity
 from .path import Method, check_alphas, warn_unconverged
@@ -17,8 +17,6 @@ from .svc import second_stage, solve_columns
 
 #: Smallest and largest positive similarity of an automatic grid, in units of the mean square of the features over T.
 SIMILARITY_RANGE = (1e-2, 1e2)
-#: Folds where ``cv`` does not say.
-_FOLDS = 5
 
 
 class MultiTaskGroupSVCCV(MultiTaskClassifier):
@@ -38,15 +36,15 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         As in `MultiTaskGroupSVC`. Adaptive: as in `GroupSVCCV`, the first stage at the (alpha, similarity) that
         cross-validation with plain weights chooses.
     cv : int, splitter, iterable of splits, or None
-        Divides the trials of each subject by itself; an iterable of splits divides all trials at once. None: five
-        stratified folds, or as many as the subject with the fewest trials of a class has. Fewer folds leave less to
-        train on, and so make sharing look better than it is once all trials are there.
+        Divides the trials of each subject by itself; an iterable of splits divides all trials at once. None: two
+        divisions, into three stratified folds in order and into five shuffled ones, fewer where some subject has fewer
+        trials of a class. Three folds alone leave less to train on, and so make sharing look better than it is once
+        all trials are there; one division alone is a noisy judge of few trials.
     scoring : str or callable
-    rule : {"centre", "best", "1se"}
-        "centre": of all cells within one standard error over folds of the best mean score, the one nearest to their
-        middle, for a few trials of each subject leave many cells that nothing tells apart, and the edge that happens
-        to score best is seldom the best. "best": the best mean score (among scores within 1e-12 the sparser model,
-        then the larger similarity). "1se": the largest alpha within that standard error.
+    rule : {"best", "1se", "centre"}
+        The best mean score (among scores within 1e-12 the sparser model, then the larger similarity); the largest
+        alpha within one standard error over folds of the best; or, of all cells within that, the one nearest to
+        their middle.
     max_sensors : int or None
     rehearse : bool
         As in `MultiTaskGroupSVC`, at the (alpha, similarity) that was chosen.
@@ -76,7 +74,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     >>> X[y == 1, 2] += 1
     >>> model = MultiTaskGroupSVCCV(alphas=5, similarities=3).fit(X, y, subjects=subjects)
     >>> model.scores_.shape, model.similarity_ > 0
-    ((3, 5, 5), True)
+    ((3, 5, 8), True)
     """
 
     def __init__(
@@ -94,7 +92,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         class_weight=None,
         cv=None,
         scoring="roc_auc",
-        rule="centre",
+        rule="best",
         max_sensors=None,
         rehearse=True,
         n_jobs=None,
@@ -155,7 +153,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         joint = self._joint(data)
         routed = route(self, params, sample_weight)
         labels = self.classes_[(joint.signs > 0).astype(int)]
-        cv = _most_folds(joint) if self.cv is None else self.cv
+        cv = Divisions(fewest_of_a_class(joint)) if self.cv is None else self.cv
         folds = split_subjects(cv, joint, labels, _rows_of(routed.split, data, joint))
         stack = joint_stack(method, joint.trials, joint.signs, self._columns(joint, folds), joint.subjects)
         scorer = _Scorer(joint, labels, folds, self.scoring, _rows_of(routed.score, data, joint))
@@ -255,13 +253,6 @@ def _winding(alphas: np.ndarray, n_similarities: int) -> list[tuple[int, int]]:
         places = range(n_similarities)
         cells += [(a, s) for s in (places if turn % 2 == 0 else reversed(places))]
     return cells
-
-
-def _most_folds(data: SubjectTrials) -> int:
-    """Five, or the fewest trials of a class that any subject has; two at least, which then refuses by name."""
-    used = data.weights > 0
-    fewest = min(int((used & (data.signs == sign))[rows].sum()) for rows in data.subjects.rows for sign in (-1, 1))
-    return max(2, min(_FOLDS, fewest))
 
 
 def _rows_of(params: dict, data: SubjectTrials, joint: SubjectTrials) -> dict:

@@ -21,7 +21,7 @@ def data():
 @pytest.fixture(scope="module")
 def model(data):
     X, y, subjects, groups = data
-    model = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, cv=3, tol=1e-8)
+    model = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, cv=3, rule="best", tol=1e-8)
     return model.fit(X, y, subjects=subjects)
 
 
@@ -68,7 +68,7 @@ def test_among_equal_scores_the_larger_similarity_wins():
     rng = np.random.default_rng(0)
     y, subjects = np.tile([0, 1], 30), np.repeat([1, 2], 30)
     X = rng.normal(size=(60, 2)) * 0.01 + y[:, None]  # everything scores 1
-    model = MultiTaskGroupSVCCV([1e-3], similarities=[0.1, 10.0, 1.0], groups=[0, 0])
+    model = MultiTaskGroupSVCCV([1e-3], similarities=[0.1, 10.0, 1.0], groups=[0, 0], rule="best")
     model.fit(X, y, subjects=subjects)
     assert np.all(model.scores_ == 1)
     assert model.similarity_ == 10.0
@@ -98,6 +98,17 @@ def test_the_middle_is_by_the_size_of_the_alphas_and_not_by_their_order():
     assert found == (0, 0)  # 0.03, between 0.1 and 0.01
 
 
+def test_the_centre_is_what_is_chosen_unless_told_otherwise(model, data):
+    X, y, subjects, groups = data
+    plain = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, cv=3, tol=1e-8)
+    plain.fit(X, y, subjects=subjects)
+    order = np.argsort(-plain.similarities_)
+    candidates = [Choice(None, plain.alphas_, [], plain.scores_[s], plain.n_selected_[s]) for s in order]
+    s, a = choose(candidates, "centre", None)
+    assert (plain.similarity_, plain.alpha_) == (plain.similarities_[order[s]], plain.alphas_[a])
+    assert (plain.similarity_, plain.alpha_) != (model.similarity_, model.alpha_)
+
+
 def test_the_rule_is_checked(data):
     X, y, subjects, groups = data
     with pytest.raises(ValueError, match="Allowed values are 'best', '1se' and 'centre', but got 'worst'"):
@@ -122,7 +133,7 @@ def test_automatic_grids_do_not_depend_on_the_unit(data):
 
 def test_one_subject_chooses_what_the_single_subject_cv_chooses():
     (X,), (y,), groups = cohort(1, seed=2)
-    many = MultiTaskGroupSVCCV(6, similarities=[0.0], groups=groups, cv=3).fit(X, y)
+    many = MultiTaskGroupSVCCV(6, similarities=[0.0], groups=groups, cv=3, rule="best").fit(X, y)
     single = GroupSVCCV(6, groups=groups).fit(X, y)
     np.testing.assert_array_equal(many.scores_[0], single.scores_)
     np.testing.assert_array_equal(many.coef_, single.coef_)

@@ -41,10 +41,11 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         trials of a class. Three folds alone leave less to train on, and so make sharing look better than it is once
         all trials are there; one division alone is a noisy judge of few trials.
     scoring : str or callable
-    rule : {"best", "1se", "centre"}
-        The best mean score (among scores within 1e-12 the sparser model, then the larger similarity); the largest
-        alpha within one standard error over folds of the best; or, of all cells within that, the one nearest to
-        their middle.
+    rule : {"centre", "best", "1se"}
+        "centre": of all cells within one standard error over folds of the best mean score, the one nearest to their
+        middle, for a few trials of each subject leave many cells that nothing tells apart, and the edge that happens
+        to score best is seldom the best. "best": the best mean score (among scores within 1e-12 the sparser model,
+        then the larger similarity). "1se": the largest alpha within that standard error.
     max_sensors : int or None
     rehearse : bool
         As in `MultiTaskGroupSVC`, at the (alpha, similarity) that was chosen.
@@ -92,7 +93,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         class_weight=None,
         cv=None,
         scoring="roc_auc",
-        rule="best",
+        rule="centre",
         max_sensors=None,
         rehearse=True,
         n_jobs=None,

@@ -1,88 +1,174 @@
 """AUC of SVM, SVM-Full, MGSVM-2 and MGSVM-2s for a growing number of training trials per subject.
 
-    MIXNORM_DATA=... python benchmarks/many_subjects.py uam-p300 --trials 50 100 200 500 --splits 10
+    MIXNORM_DATA=... python benchmarks/many_subjects.py uam-p300 --splits 10 --keep uam.jsonl
 
 Trials are drawn at random in each subject, features standardised on the training trials and clipped to ±5, parameters
-chosen by 3-fold cross-validation inside them, tested on the other trials: means over subjects and splits, in percent.
+chosen by cross-validation inside them, tested on the other trials: means over subjects and splits, in percent.
+
+The whole grid is scored in every fold and every refit is tested, and one line per (trials, split) is added to the file
+``--keep``: a run that was stopped goes on where it was, and rules are compared without solving anything again.
 """
 
 import argparse
+import json
+import os
 import time
-from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 from _recordings import load, split
-from sklearn.metrics import roc_auc_score
 
-from mixnorm import MultiTaskGroupSVC, MultiTaskGroupSVCCV, PerSubjectSVC, PooledSVC
+from mixnorm import MultiTaskGroupSVCCV, PerSubjectSVC, PooledSVC
 from mixnorm._choice import Choice, choose
+from mixnorm._folds import Divisions, auc
 
 SVM_ALPHAS = np.logspace(-3, 1.5, 8)
-ALPHAS = np.logspace(-3, -1, 5)
-SIMILARITIES = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+TRIALS = {"uam-p300": (50, 100, 200, 500), "ner2015-errp": (30, 60, 120)}
+ALPHAS = {"uam-p300": np.logspace(-3.5, -1.5, 5), "ner2015-errp": np.logspace(-3, -1, 5)}
+SIMILARITIES = {
+    "uam-p300": (0.0, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1.0, 10.0),
+    "ner2015-errp": (0.0, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 10.0),
+}
 
 
-def fitted(X: np.ndarray, y: np.ndarray, subjects: np.ndarray, groups: np.ndarray) -> dict:
-    """Return the fitted methods of the table by name; those that share come from one solved and scored grid."""
-    common, whose = {"groups": groups, "tol": 1e-3}, {"subjects": subjects}
-    grid = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, **common).fit(X, y, **whose)
-    # From the largest similarity down, as the estimator itself goes through them.
-    candidates = [Choice(None, grid.alphas_, [], *row) for row in zip(grid.scores_, grid.n_selected_)][::-1]
+class WholeGrid(MultiTaskGroupSVCCV):
+    """Keeps every refit of the grid, ``refits_``: W (S, A, T, d) and b (S, A, T)."""
 
-    def refit(some: list[Choice], rule: str) -> MultiTaskGroupSVC:
-        s, a = choose(some, rule, None)
-        similarity = SIMILARITIES[::-1][len(candidates) - len(some) :][s]
-        return MultiTaskGroupSVC(ALPHAS[a], similarity=similarity, **common).fit(X, y, **whose)
+    def _choose(self, candidates: list[Choice]) -> tuple[Choice, int]:
+        W, b = (
+            np.array([[getattr(s, name)[0, ..., -1] for s in c.solutions] for c in candidates]) for name in ("W", "b")
+        )
+        self.refits_ = W, b
+        return super()._choose(candidates)
 
+
+def test_aucs(W: np.ndarray, b: np.ndarray, test: tuple, subjects: np.ndarray) -> np.ndarray:
+    """Return the AUC (..., T) on the test trials of classifiers W (..., T, d), b (..., T) of the subjects."""
+    X, y, whose = test
+    out = np.empty(b.shape)
+    for t, subject in enumerate(subjects):
+        own, flat = whose == subject, W[..., t, :].reshape(-1, W.shape[-1])
+        out[..., t] = auc(y[own], X[own] @ flat.T).reshape(b.shape[:-1])
+    return out
+
+
+def baselines(train: tuple, test: tuple, groups: np.ndarray) -> dict[str, list[float]]:
+    """Return the test AUCs (T,) of SVM and SVM-Full, alpha by the same folds as the grid."""
+    (X, y, whose), found = train, {}
+    cv = Divisions(min(np.bincount(y[whose == s], minlength=2).min() for s in np.unique(whose)))
+    for label, baseline in (("SVM", PerSubjectSVC), ("SVM-Full", PooledSVC)):
+        model = baseline(SVM_ALPHAS, groups=groups, cv=cv, tol=1e-3).fit(X, y, subjects=whose)
+        found[label] = test_aucs(model.coef_, model.intercept_, test, model.subjects_).round(5).tolist()
+    return found
+
+
+def cell(recordings: dict, groups: np.ndarray, name: str, n_trials: int, seed: int) -> dict:
+    """Solve one (trials, split): the scores of the grid in every fold, and the test AUCs of all that was fitted."""
+    train, test = split(recordings, n_trials, seed)
+    X, y, whose = train
+    start = time.process_time()
+    grid = WholeGrid(ALPHAS[name], similarities=SIMILARITIES[name], groups=groups, rehearse=False, tol=1e-3)
+    grid.fit(X, y, subjects=whose)
     return {
-        "SVM": PerSubjectSVC(SVM_ALPHAS, **common).fit(X, y, **whose),
-        "SVM-Full": PooledSVC(SVM_ALPHAS, **common).fit(X, y, **whose),
-        "MGSVM-2": refit(candidates[-1:], "best"),
-        "MGSVM-2s": grid,
-        "MGSVM-2s, centre": refit(candidates, "centre"),
+        "data": name,
+        "trials": n_trials,
+        "split": seed,
+        "scores": grid.scores_.round(5).tolist(),
+        "n_selected": grid.n_selected_.tolist(),
+        "grid": test_aucs(*grid.refits_, test, grid.subjects_).round(5).tolist(),
+        **baselines(train, test, groups),
+        "seconds": round(time.process_time() - start, 1),
     }
 
 
-def test_aucs(model, test: tuple) -> np.ndarray:
-    """Return the AUC of every subject, in percent, (T,)."""
-    X, y, subjects = test
-    scores = model.decision_function(X, subjects=subjects)
-    return np.array([100 * roc_auc_score(y[subjects == s], scores[subjects == s]) for s in model.subjects_])
-
-
-def run(name: str, n_trials: int, seeds: range) -> dict[str, np.ndarray]:
-    """Return the AUCs of every method, (splits, T)."""
+def run(name: str, sizes: list[int], seeds: range, keep: Path) -> list[dict]:
+    """Return the cells of all sizes and splits; what ``keep`` holds is not solved again."""
+    lines = keep.read_text().splitlines() if keep.exists() else []
+    known = {(c["data"], c["trials"], c["split"]): c for c in map(json.loads, lines)}
     recordings, groups = load(name)
-    found = defaultdict(list)
     for seed in seeds:
-        train, test = split(recordings, n_trials, seed)
-        for method, model in fitted(*train, groups).items():
-            found[method].append(test_aucs(model, test))
-    return {method: np.stack(rows) for method, rows in found.items()}
+        for n_trials in sizes:
+            if (name, n_trials, seed) in known:
+                continue
+            known[name, n_trials, seed] = found = cell(recordings, groups, name, n_trials, seed)
+            with keep.open("a") as file:
+                file.write(json.dumps(found) + "\n")
+    return [known[name, n_trials, seed] for n_trials in sizes for seed in seeds]
+
+
+def chosen(
+    found: dict, name: str, rule: str = "centre", folds: slice = slice(None), alone: bool = False
+) -> np.ndarray:
+    """Return the test AUCs (T,) of the cell that a rule takes by the scores of some folds; alone: of similarity 0."""
+    scores, sensors, grid = (np.array(found[key]) for key in ("scores", "n_selected", "grid"))
+    rows = [0] if alone else range(len(scores))[::-1]  # from the largest similarity down, as the estimator goes
+    candidates = [Choice(None, ALPHAS[name], [], scores[s][:, folds], sensors[s]) for s in rows]
+    s, a = choose(candidates, rule, None)
+    return grid[rows[s], a]
+
+
+def methods(found: dict, name: str) -> dict[str, np.ndarray]:
+    """Return the test AUCs (T,) of every column of the table."""
+    return {
+        "SVM": np.array(found["SVM"]),
+        "SVM-Full": np.array(found["SVM-Full"]),
+        "MGSVM-2": chosen(found, name, alone=True),
+        "MGSVM-2s": chosen(found, name),
+        "2s, best": chosen(found, name, "best"),
+        "2s, best of 3 folds": chosen(found, name, "best", folds=slice(3)),
+    }
+
+
+def gain_of_the_weak(alone: np.ndarray, shared: np.ndarray) -> np.ndarray:
+    """Mean gain (2,) of the weakest third and of the others, from AUCs (splits, T).
+
+    Who is weak is told by the splits of one half, what they gain by those of the other, and the other way round: in
+    the same splits the weakest would gain by regression to the mean alone.
+    """
+    halves = np.arange(len(alone)) % 2
+    gains = []
+    for half in (0, 1):
+        order = np.argsort(alone[halves == half].mean(axis=0))
+        gain = (shared - alone)[halves != half].mean(axis=0)
+        third = len(order) // 3
+        gains.append([gain[order[:third]].mean(), gain[order[third:]].mean()])
+    return np.mean(gains, axis=0)
+
+
+def row(name: str, cells: list[dict]) -> str:
+    """Return one row of the table, for one number of trials."""
+    columns = [methods(found, name) for found in cells]
+    aucs = {label: 100 * np.stack([c[label] for c in columns]) for label in columns[0]}
+    better = max(("SVM", "SVM-Full"), key=lambda label: aucs[label].mean())
+    lead = (aucs["MGSVM-2s"] - aucs[better]).mean(axis=0)
+    error = lead.std(ddof=1) / np.sqrt(len(lead))
+    shown = [f"{values.mean():.1f}" for values in aucs.values()]
+    shown.append(f"{lead.mean():+.2f} ± {error:.2f} ({(lead > 0).sum()} of {len(lead)})")
+    if len(cells) > 1:
+        most = 100 * np.stack([np.max(found["grid"], axis=(0, 1)) for found in cells])
+        for shared in (aucs["MGSVM-2s"], most):
+            weak, others = gain_of_the_weak(aucs["SVM"], shared)
+            shown.append(f"{weak:+.1f}, {others:+.1f}")
+    return f"| {cells[0]['trials']} | " + " | ".join(shown) + " |"
 
 
 def main() -> None:
-    """Print the table, one row per number of trials, and what the weakest subjects gain."""
+    """Print the table, one row per number of trials."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", choices=["uam-p300", "ner2015-errp"])
-    parser.add_argument("--trials", type=int, nargs="+", default=[50, 100, 200, 500])
+    parser.add_argument("data", choices=sorted(TRIALS))
+    parser.add_argument("--trials", type=int, nargs="+")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="number of the first split, the seed of its draw")
+    parser.add_argument("--keep", type=Path, default=Path(os.devnull), help="JSON lines, one per (trials, split)")
     options = parser.parse_args()
-    for place, n_trials in enumerate(options.trials):
-        start = time.perf_counter()
-        found = run(options.data, n_trials, range(options.first, options.first + options.splits))
-        if place == 0:
-            print(f"{options.data}, {options.splits} splits from number {options.first}\n")
-            print("| trials | " + " | ".join(found) + " | weakest third: SVM → 2s | others: SVM → 2s | s |")
-            print("| --- " * (len(found) + 4) + "|")
-        alone, shared = (found[m].mean(axis=0) for m in ("SVM", "MGSVM-2s"))
-        weak = np.argsort(alone)[: len(alone) // 3]
-        strong = np.setdiff1d(np.arange(len(alone)), weak)
-        gains = [f"{alone[part].mean():.1f} → {shared[part].mean():.1f}" for part in (weak, strong)]
-        cells = [f"{aucs.mean():.1f}" for aucs in found.values()]
-        seconds = time.perf_counter() - start
-        print(f"| {n_trials} | " + " | ".join([*cells, *gains]) + f" | {seconds:.0f} |", flush=True)
+    sizes = options.trials or TRIALS[options.data]
+    cells = run(options.data, sizes, range(options.first, options.first + options.splits), options.keep)
+    last = options.first + options.splits - 1
+    print(f"{options.data}, splits {options.first} to {last}\n")
+    heads = [*methods(cells[0], options.data), "2s above the better", "weakest third, others: 2s − SVM", "at most"]
+    print("| trials | " + " | ".join(heads) + " |\n" + "| --- " * (1 + len(heads)) + "|")
+    for n_trials in sizes:
+        print(row(options.data, [c for c in cells if c["trials"] == n_trials]))
 
 
 if __name__ == "__main__":

@@ -1,32 +1,39 @@
 """Leave one subject out: `adapt` with a few calibration trials against the newcomer's own SVM and the pooled one.
 
-    MIXNORM_DATA=... python benchmarks/newcomer.py uam-p300 --calibration 0 20 50 100
+    MIXNORM_DATA=... python benchmarks/newcomer.py uam-p300 --calibration 0 20 50 100 --keep newcomers.jsonl
 
 The others are learned jointly on ``--trials`` trials each (features standardised subject by subject, clipped to ±5);
-the newcomer's features are standardised on its calibration trials (without any: on all, without labels).
-AUC on all its other trials: means over subjects, in percent.
+the newcomer's features are standardised on its calibration trials (without any, or with ``--unlabelled``: on all its
+trials, for which no label is needed).
+AUC on all its other trials: means over subjects and draws, in percent. One line per (draw, subject) is added to the
+file ``--keep``: a run that was stopped goes on where it was.
 """
 
 import argparse
+import json
+import os
+from pathlib import Path
 
 import numpy as np
 from _recordings import draw, load, split, standardise
 from sklearn.metrics import roc_auc_score
 
-from mixnorm import GroupSVCCV, MultiTaskGroupSVCCV, PooledSVC
+from mixnorm import GroupSVCCV, MultiTaskGroupSVC, MultiTaskGroupSVCCV, PooledSVC
 
 SVM_ALPHAS = np.logspace(-3, 1.5, 8)
-ALPHAS = np.logspace(-3, -1.5, 3)
-SIMILARITIES = (1e-2, 1e-1, 1.0)
+ALPHAS = np.logspace(-3.5, -1.5, 5)
+SIMILARITIES = (1e-2, 1e-1, 1.0, 10.0)
+METHODS = ("own SVM", "pooled SVM", "mean of the others", "adapt", "all learned again")
 
 
-def calibrate(recording, n_trials: int, rng: np.random.Generator) -> tuple:
+def calibrate(recording, n_trials: int, rng: np.random.Generator, unlabelled: bool) -> tuple:
     """Return the calibration and the test trials of a newcomer, ((X, y), (X, y)), standardised."""
     if n_trials == 0:
         (X,) = standardise(recording.X)
         return (X[:0], recording.y[:0]), (X, recording.y)
     train, test = draw(recording, n_trials, rng)
-    X, X_test = standardise(recording.X[train], recording.X[test])
+    known = recording.X if unlabelled else recording.X[train]
+    _, X, X_test = standardise(known, recording.X[train], recording.X[test])
     return (X, recording.y[train]), (X_test, recording.y[test])
 
 
@@ -37,27 +44,52 @@ def own_svm(X: np.ndarray, y: np.ndarray, groups: np.ndarray, X_test: np.ndarray
     return GroupSVCCV(SVM_ALPHAS, penalty="l2", groups=groups, tol=1e-3).fit(X, y).decision_function(X_test)
 
 
-def leave_out(recordings: dict, groups: np.ndarray, subject, options) -> np.ndarray:
-    """Return the AUCs (calibrations, 3) of own SVM, pooled SVM with the calibration trials, and adapt."""
+def learned_again(joint: MultiTaskGroupSVCCV, everybody: tuple, subject, X_test: np.ndarray) -> np.ndarray:
+    """Scores after a joint fit of everybody, the newcomer among them, at the alpha and similarity chosen before."""
+    X, y, subjects = everybody
+    model = MultiTaskGroupSVC(joint.alpha_, similarity=joint.similarity_, groups=joint.groups, tol=1e-3)
+    return model.fit(X, y, subjects=subjects).decision_function(X_test, subjects=subject)
+
+
+def leave_out(recordings: dict, groups: np.ndarray, subject, seed: int, options) -> list[list[float]]:
+    """Return the AUCs (calibrations, methods) of one newcomer."""
     others = {s: r for s, r in recordings.items() if s != subject}
-    (X, y, subjects), _ = split(others, options.trials, options.seed)
+    (X, y, subjects), _ = split(others, options.trials, seed)
     joint = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, tol=1e-3)
     joint.fit(X, y, subjects=subjects)
     rows = []
     for n_trials in options.calibration:
-        (X_new, y_new), (X_test, y_test) = calibrate(
-            recordings[subject], n_trials, np.random.default_rng(options.seed)
-        )
-        pooled = PooledSVC(SVM_ALPHAS, groups=groups, tol=1e-3)
-        pooled.fit(np.concatenate([X, X_new]), np.concatenate([y, y_new]))
-        adapted = joint.adapt(X_new, y_new, subject=subject)
+        rng = np.random.default_rng(seed)
+        (X_new, y_new), (X_test, y_test) = calibrate(recordings[subject], n_trials, rng, options.unlabelled)
+        new = X_new, y_new, np.repeat(np.array([subject]), len(y_new))
+        everybody = [np.concatenate(pair) for pair in zip((X, y, subjects), new)]
+        pooled = PooledSVC(SVM_ALPHAS, groups=groups, tol=1e-3).fit(*everybody[:2])
+        joint.adapt(X_new, y_new, subject=subject)
         scores = (
             own_svm(X_new, y_new, groups, X_test),
             pooled.decision_function(X_test),
-            adapted.decision_function(X_test, subjects=subject),
+            X_test @ joint.mean_coef_,
+            joint.decision_function(X_test, subjects=subject),
+            learned_again(joint, everybody, subject, X_test),
         )
-        rows.append([100 * roc_auc_score(y_test, score) for score in scores])
-    return np.array(rows)
+        rows.append([round(100 * roc_auc_score(y_test, score), 3) for score in scores])
+    return rows
+
+
+def run(options) -> np.ndarray:
+    """Return the AUCs (newcomers, calibrations, methods) of all draws; what ``--keep`` holds is not done again."""
+    wanted = {"data": options.data, "others": options.trials, "calibration": options.calibration}
+    wanted["unlabelled"] = options.unlabelled
+    lines = [json.loads(line) for line in options.keep.read_text().splitlines()] if options.keep.exists() else []
+    known = {(c["seed"], c["subject"]): c["aucs"] for c in lines if wanted.items() <= c.items()}
+    recordings, groups = load(options.data)
+    for seed in options.seeds:
+        for subject in recordings:
+            if (seed, subject) not in known:
+                aucs = known[seed, subject] = leave_out(recordings, groups, subject, seed, options)
+                with options.keep.open("a") as file:
+                    file.write(json.dumps({**wanted, "seed": seed, "subject": subject, "aucs": aucs}) + "\n")
+    return np.array([known[seed, subject] for seed in options.seeds for subject in recordings])
 
 
 def main() -> None:
@@ -65,18 +97,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", choices=["uam-p300", "ner2015-errp"])
     parser.add_argument("--calibration", type=int, nargs="+", default=[0, 20, 50, 100])
-    parser.add_argument("--trials", type=int, default=200, help="trials of every other subject")
-    parser.add_argument("--seed", type=int, default=0, help="of the draw of all trials")
+    parser.add_argument("--trials", type=int, default=100, help="trials of every other subject")
+    parser.add_argument("--unlabelled", action="store_true", help="standardise the newcomer on all its trials")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of the draws of all trials")
+    parser.add_argument("--keep", type=Path, default=Path(os.devnull), help="JSON lines, one per (draw, newcomer)")
     options = parser.parse_args()
-    recordings, groups = load(options.data)
-    aucs = np.stack([leave_out(recordings, groups, subject, options) for subject in recordings])
-    print(f"{options.data}, {len(aucs)} subjects left out in turn, {options.trials} trials of each of the others\n")
-    print("| calibration trials | own SVM | pooled SVM | adapt | adapt better than both |")
-    print("| --- | --- | --- | --- | --- |")
+    aucs = run(options)
+    print(f"{options.data}, {len(aucs)} newcomers, {options.trials} trials of each of the others\n")
+    print("| calibration trials | " + " | ".join(METHODS) + " | adapt − pooled | adapt better than both |")
+    print("| --- " * (len(METHODS) + 3) + "|")
     for n_trials, rows in zip(options.calibration, aucs.transpose(1, 0, 2)):
-        wins = int(np.sum(rows[:, 2] > rows[:, :2].max(axis=1)))
+        lead = rows[:, 3] - rows[:, 1]
+        wins = int(np.sum(rows[:, 3] > rows[:, :2].max(axis=1)))
         means = " | ".join(f"{value:.1f}" for value in rows.mean(axis=0))
-        print(f"| {n_trials} | {means} | {wins} of {len(rows)} |")
+        error = lead.std(ddof=1) / np.sqrt(len(lead))
+        print(f"| {n_trials} | {means} | {lead.mean():+.2f} ± {error:.2f} | {wins} of {len(rows)} |")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Joint problems of several subjects against a general convex solver, and the linear systems against dense algebra."""
 
+import tracemalloc
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -177,3 +179,20 @@ def test_every_route_solves_the_newton_system_of_several_subjects(route, n_insid
         blocks = [DenseBlock(2 * (r * w) @ r.T, scale, diagonal) for r, w, scale, diagonal in own]
         solved = solve_subjects(blocks, curvature, rhs)
     np.testing.assert_allclose(solved, dense_solution(curvature, rows, p, rhs), rtol=1e-8, atol=1e-8)
+
+
+# --- memory ---
+
+
+def peak_of_a_certificate(n_subjects):
+    Xs, ys, groups = cohort(n_subjects, seed=1, sizes=(100,) * n_subjects)
+    stack = make_stack(Xs, ys, groups, GroupNorm(2.0), similarity=0.1, beta=BETA)
+    tracemalloc.start()
+    certify(stack, *stack.start())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def test_memory_of_unpenalised_groups_is_linear_in_subjects():
+    assert peak_of_a_certificate(32) < 1.5 * 8 * peak_of_a_certificate(4)

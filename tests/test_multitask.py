@@ -1,7 +1,5 @@
 """The joint fit: its limits, who gets which classifier, newcomers, subjects who lean on others, bad input."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -16,8 +14,7 @@ from mixnorm import (
     load,
     save,
 )
-from mixnorm._folds import Fold
-from mixnorm.adaptation import _best
+from mixnorm.adaptation import SPREAD, best_strength
 from reference import convex_reference, objective
 
 PENALTIES = [("group", 2.0), ("group", 1.5), ("l1", 2.0), ("l2", 2.0)]
@@ -256,18 +253,25 @@ def test_one_trial_of_a_class_keeps_the_mean_weights_with_an_intercept_of_its_ow
     assert model.intercept_[3] != model.mean_intercept_
 
 
-@pytest.mark.parametrize(("steady", "expected"), [(True, 1), (False, 0)])
-def test_the_mean_stays_unless_another_strength_is_better_by_more_than_a_standard_error(steady, expected):
-    # feature 0 is the score of strength ∞, feature 1 that of another; three folds of two trials of each class
-    signs = np.tile([-1.0, -1.0, 1.0, 1.0], 3)
-    poor = np.array([1.0, 2.0, 1.5, 0.0])  # one pair of four in order: AUC 1/4
-    good = np.array([0.0, 0.5, 1.0, 2.0])  # AUC 1
-    other = np.concatenate([good, good, good] if steady else [good, poor, -good])  # differences 3/4, 0, −1/4
-    trials = SimpleNamespace(matrix=np.column_stack([np.tile(poor, 3), other]))
-    folds = [Fold(np.arange(12) // 4 != k, np.arange(12) // 4 == k) for k in range(3)] * 5
-    W = np.repeat(np.eye(2)[:, :, None], 16, axis=2)
-    problem = SimpleNamespace(signs=signs, trials=trials)
-    assert _best(problem, folds, W, np.zeros((2, 16))) == expected
+@pytest.mark.parametrize(("steady", "place"), [(True, 1), (False, 0)])
+def test_the_mean_stays_unless_another_strength_is_better_by_more_than_a_standard_error(steady, place):
+    other = [1.0, 1.0, 1.0] if steady else [1.0, 0.25, 0.0]  # above ∞ by 3/4, or by 3/4, 0 and −1/4
+    scores = np.column_stack([np.full(3, 0.25), other])
+    assert best_strength(np.tile(scores, (5, 1))) == place
+
+
+def test_strength_is_the_best_of_own_trials_and_known_subjects_each_by_its_precision():
+    # leads of 0.03 and 0.01 in the mean of three folds, drawn five times; known subjects gained −0.04 and 0.02
+    def place(e):
+        deviations = np.array([e, 0.0, -e])[:, None]
+        scores = 0.7 + np.array([0.0, 0.03, 0.01]) + deviations * np.array([0.0, 1.2, np.sqrt(0.56)])
+        return best_strength(np.tile(scores, (5, 1)), np.array([0.0, -0.04, 0.02]))
+
+    # σ̄² = e² · 10/14 / 3, as the squares of the deviations are 1.44 e² and 0.56 e²; with s = τ²/(τ² + σ̄²) the two are
+    # 0.03 s − 0.04 (1 − s) and 0.01 s + 0.02 (1 − s), equal where s = 3/4, σ̄² = τ²/3, e = τ √(14/10)
+    equal = SPREAD * np.sqrt(14 / 10)
+    assert place(0.99 * equal) == 1
+    assert place(1.01 * equal) == 2
 
 
 def test_adapt_does_not_depend_on_the_unit_of_the_features():

@@ -21,7 +21,8 @@ def data():
 @pytest.fixture(scope="module")
 def model(data):
     X, y, subjects, groups = data
-    return MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, tol=1e-8).fit(X, y, subjects=subjects)
+    model = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, cv=3, rule="best", tol=1e-8)
+    return model.fit(X, y, subjects=subjects)
 
 
 def own_folds(y, subjects, n_splits=3):
@@ -67,7 +68,8 @@ def test_among_equal_scores_the_larger_similarity_wins():
     rng = np.random.default_rng(0)
     y, subjects = np.tile([0, 1], 30), np.repeat([1, 2], 30)
     X = rng.normal(size=(60, 2)) * 0.01 + y[:, None]  # everything scores 1
-    model = MultiTaskGroupSVCCV([1e-3], similarities=[0.1, 10.0, 1.0], groups=[0, 0]).fit(X, y, subjects=subjects)
+    model = MultiTaskGroupSVCCV([1e-3], similarities=[0.1, 10.0, 1.0], groups=[0, 0], rule="best")
+    model.fit(X, y, subjects=subjects)
     assert np.all(model.scores_ == 1)
     assert model.similarity_ == 10.0
 
@@ -88,6 +90,23 @@ def test_the_centre_of_a_plateau_is_chosen_and_not_the_edge_that_noise_favours()
     means[3, 6] = 0.9  # more than a standard error above: no plateau but a peak
     assert choose(grid_of(means), "centre", None) == (3, 6)
     assert choose(grid_of(means), "centre", max_sensors=5)[1] < 5
+
+
+def test_the_middle_is_by_the_size_of_the_alphas_and_not_by_their_order():
+    scores = np.array([0.8, 0.8, 0.8, 0.5])[:, None] + 0.01 * np.linspace(-1, 1, 3)
+    found = choose([Choice(None, np.array([0.03, 0.1, 0.01, 0.001]), [], scores, np.arange(4))], "centre", None)
+    assert found == (0, 0)  # 0.03, between 0.1 and 0.01
+
+
+def test_the_centre_is_what_is_chosen_unless_told_otherwise(model, data):
+    X, y, subjects, groups = data
+    plain = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, cv=3, tol=1e-8)
+    plain.fit(X, y, subjects=subjects)
+    order = np.argsort(-plain.similarities_)
+    candidates = [Choice(None, plain.alphas_, [], plain.scores_[s], plain.n_selected_[s]) for s in order]
+    s, a = choose(candidates, "centre", None)
+    assert (plain.similarity_, plain.alpha_) == (plain.similarities_[order[s]], plain.alphas_[a])
+    assert (plain.similarity_, plain.alpha_) != (model.similarity_, model.alpha_)
 
 
 def test_the_rule_is_checked(data):
@@ -114,7 +133,7 @@ def test_automatic_grids_do_not_depend_on_the_unit(data):
 
 def test_one_subject_chooses_what_the_single_subject_cv_chooses():
     (X,), (y,), groups = cohort(1, seed=2)
-    many = MultiTaskGroupSVCCV(6, similarities=[0.0], groups=groups).fit(X, y)
+    many = MultiTaskGroupSVCCV(6, similarities=[0.0], groups=groups, cv=3, rule="best").fit(X, y)
     single = GroupSVCCV(6, groups=groups).fit(X, y)
     np.testing.assert_array_equal(many.scores_[0], single.scores_)
     np.testing.assert_array_equal(many.coef_, single.coef_)
@@ -122,7 +141,7 @@ def test_one_subject_chooses_what_the_single_subject_cv_chooses():
 
 def test_folds_in_parallel_give_the_same(model, data):
     X, y, subjects, groups = data
-    parallel = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, tol=1e-8, n_jobs=2)
+    parallel = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, cv=3, tol=1e-8, n_jobs=2)
     parallel.fit(X, y, subjects=subjects)
     np.testing.assert_allclose(parallel.scores_, model.scores_, atol=1e-12)
 
@@ -142,7 +161,7 @@ def test_adaptive_norm_takes_its_weights_from_the_first_stage(data):
     adaptive = MultiTaskGroupSVCCV(ALPHAS, similarities=[0.05], groups=groups, adaptive=True).fit(
         X, y, subjects=subjects
     )
-    assert adaptive.scores_.shape == (1, 3, 3)
+    assert adaptive.scores_.shape == (1, 3, 8)
     assert adaptive.dual_gap_ < 1e-6
 
 
@@ -157,8 +176,22 @@ def test_an_iterable_of_splits_divides_all_trials_at_once(data):
     X, y, subjects, groups = data
     splits = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in own_folds(y, subjects)]
     given = MultiTaskGroupSVCCV([0.03], similarities=[0.1], groups=groups, cv=splits).fit(X, y, subjects=subjects)
-    own = MultiTaskGroupSVCCV([0.03], similarities=[0.1], groups=groups).fit(X, y, subjects=subjects)
+    own = MultiTaskGroupSVCCV([0.03], similarities=[0.1], groups=groups, cv=3).fit(X, y, subjects=subjects)
     np.testing.assert_array_equal(given.scores_, own.scores_)
+
+
+@pytest.mark.parametrize(("n_targets", "n_folds"), [(9, (3, 5)), (4, (3, 4)), (2, (2, 2))])
+def test_folds_are_of_two_divisions_as_fine_as_the_fewest_trials_of_a_class_allow(n_targets, n_folds, data):
+    X, y, subjects, groups = data
+    spared = np.flatnonzero((subjects == "S1") & (y > 0))[n_targets:]
+    kept = np.isin(np.arange(len(y)), spared, invert=True)
+    X, y, subjects = X[kept], y[kept], subjects[kept]
+    in_order, shuffled = StratifiedKFold(n_folds[0]), StratifiedKFold(n_folds[1], shuffle=True, random_state=0)
+    both, *each = (
+        MultiTaskGroupSVCCV([0.03], similarities=[0.1], groups=groups, cv=cv).fit(X, y, subjects=subjects)
+        for cv in (None, in_order, shuffled)
+    )
+    np.testing.assert_array_equal(both.scores_, np.concatenate([one.scores_ for one in each], axis=2))
 
 
 def test_a_fold_that_leaves_a_subject_one_class_is_refused_by_name():

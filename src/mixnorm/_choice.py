@@ -75,15 +75,17 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
         error = folds.std(ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
         eligible = allowed & (means >= best - error - EQUAL)
         if rule == "centre":
-            return _middle(eligible)
+            return _middle(eligible, alphas)
         largest = np.where(eligible, alphas, -np.inf)
         eligible &= largest == largest.max(axis=1, keepdims=True)
     order = np.lexsort((-alphas.ravel(), sensors.ravel(), ~eligible.ravel()))
     return tuple(int(i) for i in np.unravel_index(order[0], means.shape))
 
 
-def _middle(eligible: np.ndarray) -> tuple[int, int]:
-    """Return the eligible cell nearest to the mean of them all; the first of equals."""
+def _middle(eligible: np.ndarray, alphas: np.ndarray) -> tuple[int, int]:
+    """Return the eligible cell nearest to the mean of them all, by the ranks of the alphas; the first of equals."""
     cells = np.argwhere(eligible)
-    distance = np.sum((cells - cells.mean(axis=0)) ** 2, axis=1)
+    ranks = np.argsort(np.argsort(-alphas, axis=1), axis=1)
+    places = np.column_stack([cells[:, 0], ranks[tuple(cells.T)]])
+    distance = np.sum((places - places.mean(axis=0)) ** 2, axis=1)
     return tuple(int(i) for i in cells[np.argmin(distance)])

@@ -7,7 +7,7 @@ from scipy.stats import rankdata
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from .stack import Solution
@@ -60,6 +60,26 @@ class Fold:
 
     train: np.ndarray
     test: np.ndarray
+
+
+class Divisions:
+    """Two divisions of the same trials: three stratified folds in order, then five shuffled ones, the same every time.
+
+    Fewer folds where a class has fewer trials, ``fewest``; never fewer than two.
+    """
+
+    def __init__(self, fewest: int):
+        in_order, shuffled = (max(2, min(most, fewest)) for most in (3, 5))
+        self.splitters = (StratifiedKFold(in_order), StratifiedKFold(shuffled, shuffle=True, random_state=0))
+
+    def split(self, X, y, groups=None):
+        """Yield the folds of both divisions."""
+        for splitter in self.splitters:
+            yield from splitter.split(X, y)
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        """Return the number of folds of both divisions."""
+        return sum(splitter.get_n_splits() for splitter in self.splitters)
 
 
 def split_folds(cv, X: np.ndarray, labels: np.ndarray, params: dict, scoring="roc_auc", whose: str = "") -> list[Fold]:

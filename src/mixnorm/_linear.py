@@ -75,7 +75,8 @@ class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
         self._note_input(trials)
         self.coef_ = solution.W[0, :, :, -1].astype(trials.dtype)
         self.intercept_ = solution.b[0, :, -1].astype(trials.dtype)
-        self.n_iter_ = int(solution.n_iter[0, -1])
+        # A warm start may be the solution already: finding that out counts as one.
+        self.n_iter_ = max(1, int(solution.n_iter[0, -1]))
         self.dual_gap_ = float(solution.gap[0, -1])
         self.objective_ = float(solution.objective[0, -1])
         self._set_sensors(stack.groups, self.coef_, norm_order)

@@ -163,6 +163,12 @@ def score_subjects(data: SubjectTrials, labels: np.ndarray, fold: Fold, models, 
     return np.stack(scores, axis=1)
 
 
+def fewest_of_a_class(data: SubjectTrials) -> int:
+    """Return the smallest number of trials of one class that any subject has; those of weight zero do not count."""
+    used = data.weights > 0
+    return min(int((used & (data.signs == sign))[rows].sum()) for rows in data.subjects.rows for sign in (-1, 1))
+
+
 def _widen(fold: Fold, rows: np.ndarray, n: int) -> Fold:
     train, test = np.zeros(n, dtype=int), np.zeros(n, dtype=bool)
     train[rows], test[rows] = fold.train, fold.test

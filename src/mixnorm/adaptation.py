@@ -20,10 +20,12 @@ from .intercept import solve_intercept
 from .path import Method, warn_unconverged
 from .stack import Solution, Stack
 
-#: Finite strengths that `adapt` considers, in units of the mean square of the newcomer's features.
-STRENGTHS = np.geomspace(1e2, 1e-3, 11)
+#: Strengths that `adapt` considers, falling, in units of the mean square of the newcomer's features.
+STRENGTHS = np.concatenate([[np.inf], np.geomspace(1e2, 1e-3, 11), [0.0]])
 #: The folds are drawn this often: a handful of trials says little by one division.
 _REPEATS = 5
+#: By how much (AUC, one standard deviation) a newcomer's gain is taken to differ from the known subjects' mean gain.
+SPREAD = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,14 @@ class Leaning:
     center: np.ndarray
     alpha: float
     group_weights: np.ndarray
+
+    @property
+    def unit(self) -> float:
+        """Mean square of the features that may be used: what makes a strength mean the same in every unit."""
+        groups = self.trials.groups(self.method.groups)
+        usable = np.isfinite(self.group_weights)[groups.index]
+        square = float(np.mean(self.trials.matrix[:, usable] ** 2)) if usable.any() else 0.0
+        return square if square > 0 else 1.0
 
     def solve(self, weights: np.ndarray, strengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return W (A, d, K) and b (A, K) for weights of trials (n, K) and strengths (A,), which may be 0 and ∞."""
@@ -87,39 +97,60 @@ class Leaning:
         return solve_intercept(stack.loss, scores, stack.y[..., None], stack.trial_weight, start)[0, 0]
 
 
-def adapt_to(problem: Leaning, weights: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, float, float]:
+def adapt_to(
+    problem: Leaning, weights: Callable[[np.ndarray], np.ndarray], expected: np.ndarray | None = None
+) -> tuple[np.ndarray, float, float]:
     """Choose the strength by cross-validated AUC and return w (d,), b and the strength.
 
-    The best AUC wins, the larger strength among equals, if it is more than one standard error (of the difference over
-    folds) above that of w̄ itself; else w̄ stays. With 20 trials, 3 of them targets, the best AUC is mostly an accident:
-    without this rule 20 trials made newcomers worse than none.
-
-    ``weights`` returns the weights (n,) of the trials in a mask. With fewer than two trials of a class nothing can be
-    cross-validated, and the strength is ∞.
+    ``weights`` returns the weights (n,) of the trials in a mask, ``expected`` is what each of `STRENGTHS` gains over ∞
+    by the experience of known subjects, or None: see `best_strength`. With fewer than two trials of a class nothing
+    can be cross-validated, and the strength is ∞.
     """
     everything = weights(np.ones(len(problem.signs), dtype=bool))
-    strengths = np.concatenate([[np.inf], _scale(problem) * STRENGTHS, [0.0]])
+    strengths = problem.unit * STRENGTHS
     folds = _folds(problem.signs, everything)
     if not folds:
         strengths = strengths[:1]
     columns = np.stack([*(weights(fold.train) for fold in folds), everything], axis=1)
     W, b = problem.solve(columns, strengths)
-    best = _best(problem, folds, W, b) if folds else 0
+    best = best_strength(_scores(problem, folds, W, b), expected) if folds else 0
     return W[best, :, -1], float(b[best, -1]), float(strengths[best])
 
 
-def _best(problem: Leaning, folds: list[Fold], W: np.ndarray, b: np.ndarray) -> int:
-    scores = [
-        auc(problem.signs[fold.test], problem.trials.matrix[fold.test] @ W[:, :, k].T + b[:, k])
-        for k, fold in enumerate(folds)
-    ]
-    means = np.mean(scores, axis=0)
-    # Strengths fall from ∞, so that the first of equal ones is the largest.
-    best = int(np.argmax(means >= means.max() - EQUAL))
-    lead = np.array([fold[best] - fold[0] for fold in scores])
+def best_strength(scores: np.ndarray, expected: np.ndarray | None = None) -> int:
+    """Return the place of the strength to take, given the AUCs (folds, S) at strengths that fall from ∞.
+
+    The lead ℓ of a strength is its mean AUC above that of ∞, σ its standard error over folds. With 20 trials, 3 of
+    them targets, the best lead is mostly an accident: 20 trials made newcomers worse than none. So
+
+    - with the gains e that known subjects had (``expected``), the best of what both say together, each by its
+      precision, (ℓ/σ̄² + e/τ²) / (1/σ̄² + 1/τ²), σ̄² the mean of σ² over strengths, τ = `SPREAD`: few trials leave the
+      word to the known subjects, many take it from them;
+    - without, the best lead if it exceeds σ, else ∞.
+
+    Among equals the larger strength.
+    """
+    leads = scores - scores[:, :1]
+    lead = leads.mean(axis=0)
     # Repeats of the folds use the same trials, and so make the standard error no smaller.
-    error = lead.std(ddof=1) / np.sqrt(len(folds) / _REPEATS)
-    return best if lead.mean() > error else 0
+    error = leads.std(axis=0, ddof=1) / np.sqrt(len(scores) / _REPEATS)
+    if expected is not None:
+        # One trust for all strengths: the order of leads that are beyond doubt must not depend on their errors.
+        trust = SPREAD**2 / (SPREAD**2 + np.mean(error[1:] ** 2))
+        lead = trust * lead + (1 - trust) * expected
+    # Strengths fall from ∞, so that the first of equal ones is the largest.
+    best = int(np.argmax(lead >= lead.max() - EQUAL))
+    return best if expected is not None or lead[best] > error[best] else 0
+
+
+def _scores(problem: Leaning, folds: list[Fold], W: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """AUC of every strength on the test trials of every fold, (folds, S)."""
+    return np.stack(
+        [
+            auc(problem.signs[fold.test], problem.trials.matrix[fold.test] @ W[:, :, k].T + b[:, k])
+            for k, fold in enumerate(folds)
+        ]
+    )
 
 
 def _folds(signs: np.ndarray, weights: np.ndarray) -> list[Fold]:
@@ -135,11 +166,3 @@ def _folds(signs: np.ndarray, weights: np.ndarray) -> list[Fold]:
             train, test = (np.isin(np.arange(len(signs)), used[part]) for part in parts)
             folds.append(Fold(train, test))
     return folds
-
-
-def _scale(problem: Leaning) -> float:
-    """Mean square of the features that may be used: what makes a strength mean the same in every unit."""
-    groups = problem.trials.groups(problem.method.groups)
-    usable = np.isfinite(problem.group_weights)[groups.index]
-    square = float(np.mean(problem.trials.matrix[:, usable] ** 2)) if usable.any() else 0.0
-    return square if square > 0 else 1.0

@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter
 
 from ._choice import Choice, check_rule, choose, count_selected
-from ._folds import Fold, cv_routing, route
+from ._folds import Divisions, Fold, cv_routing, route
 from ._inputs import all_or_nothing
-from ._subject_classifier import SubjectTrials, score_subjects, split_subjects
+from ._subject_classifier import SubjectTrials, fewest_of_a_class, score_subjects, split_subjects
 from ._subjects import joint_stack
 from .multitask import MultiTaskClassifier, check_similarity
 from .path import Method, check_alphas, warn_unconverged
@@ -36,14 +36,20 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     penalty, q, groups, group_weights, adaptive, asymmetric, fit_intercept, class_weight, tol, max_iter, solver
         As in `MultiTaskGroupSVC`. Adaptive: as in `GroupSVCCV`, the first stage at the (alpha, similarity) that
         cross-validation with plain weights chooses.
-    cv : int, splitter or iterable of splits
-        Divides the trials of each subject by itself; an iterable of splits divides all trials at once.
+    cv : int, splitter, iterable of splits, or None
+        Divides the trials of each subject by itself; an iterable of splits divides all trials at once. None: two
+        divisions, into three stratified folds in order and into five shuffled ones, fewer where some subject has fewer
+        trials of a class. Three folds alone leave less to train on, and so make sharing look better than it is once
+        all trials are there; one division alone is a noisy judge of few trials.
     scoring : str or callable
-    rule : {"best", "1se", "centre"}
-        The best mean score (among scores within 1e-12 the sparser model, then the larger similarity); the largest
-        alpha within one standard error over folds of the best; or, of all cells within that, the one nearest to
-        their middle.
+    rule : {"centre", "best", "1se"}
+        "centre": of all cells within one standard error over folds of the best mean score, the one nearest to their
+        middle, for a few trials of each subject leave many cells that nothing tells apart, and the edge that happens
+        to score best is seldom the best. "best": the best mean score (among scores within 1e-12 the sparser model,
+        then the larger similarity). "1se": the largest alpha within that standard error.
     max_sensors : int or None
+    rehearse : bool
+        As in `MultiTaskGroupSVC`, at the (alpha, similarity) that was chosen.
     n_jobs : int or None
         Folds in parallel.
 
@@ -57,7 +63,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     n_selected_ : ndarray of shape (S, A)
         Number of sensors of the refits.
     subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_
-    dual_gap_, objective_, n_iter_
+    newcomer_trials_, newcomer_gains_, dual_gap_, objective_, n_iter_
         Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
 
     Examples
@@ -70,7 +76,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     >>> X[y == 1, 2] += 1
     >>> model = MultiTaskGroupSVCCV(alphas=5, similarities=3).fit(X, y, subjects=subjects)
     >>> model.scores_.shape, model.similarity_ > 0
-    ((3, 5, 3), True)
+    ((3, 5, 8), True)
     """
 
     def __init__(
@@ -86,10 +92,11 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         asymmetric=None,
         fit_intercept=True,
         class_weight=None,
-        cv=3,
+        cv=None,
         scoring="roc_auc",
-        rule="best",
+        rule="centre",
         max_sensors=None,
+        rehearse=True,
         n_jobs=None,
         tol=1e-6,
         max_iter=10_000,
@@ -109,6 +116,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         self.scoring = scoring
         self.rule = rule
         self.max_sensors = max_sensors
+        self.rehearse = rehearse
         self.n_jobs = n_jobs
         self.tol = tol
         self.max_iter = max_iter
@@ -148,13 +156,15 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         joint = self._joint(data)
         routed = route(self, params, sample_weight)
         labels = self.classes_[(joint.signs > 0).astype(int)]
-        folds = split_subjects(self.cv, joint, labels, _rows_of(routed.split, data, joint))
+        cv = Divisions(fewest_of_a_class(joint)) if self.cv is None else self.cv
+        folds = split_subjects(cv, joint, labels, _rows_of(routed.split, data, joint))
         stack = joint_stack(method, joint.trials, joint.signs, self._columns(joint, folds), joint.subjects)
         scorer = _Scorer(joint, labels, folds, self.scoring, _rows_of(routed.score, data, joint))
         candidates = self._candidates(method, stack, scorer)
         found, place = self._choose(candidates)
         warn_unconverged(found.solutions, self.tol, stacklevel=4)
         self._keep_joint(data, joint, found.stack, found.solutions[place])
+        self._rehearse(joint)
         self._adapt_to_target(X_target_labeled, y_target_labeled)
         return self
 

@@ -113,7 +113,9 @@ def _sensor_svm(
 def _multi_subject(train: Training, X: NDArray, who: NDArray, settings: Settings, *, similar: bool) -> Outcome:
     """Sensors chosen for all subjects together; the newcomer of a leave-one-subject-out split gets the mean."""
     similarities = settings.similarities if similar else (0.0,)
-    model = MultiTaskGroupSVCCV(settings.alphas, similarities=similarities, cv=inner_folds(train, settings))
+    # The paper's choice is the best score; nobody is adapted here, so nobody rehearses.
+    options = {"cv": inner_folds(train, settings), "rule": "best", "rehearse": False}
+    model = MultiTaskGroupSVCCV(settings.alphas, similarities=similarities, **options)
     model.fit(train.X, train.y, subjects=train.subject)
     known = np.isin(who, train.subject).all()
     return Outcome(

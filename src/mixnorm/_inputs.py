@@ -226,8 +226,9 @@ def _same_length(matrix: np.ndarray, y, estimator) -> None:
 
 def encode_labels(y) -> tuple[np.ndarray, np.ndarray]:
     """Return the two classes in order, and −1 for the first and +1 for the second of them, (n,)."""
-    check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
+    if kind not in ("binary", "multiclass"):
+        check_classification_targets(y)  # it asks for the type again, a sixth of a millisecond
     if kind not in ("binary", "multiclass") or np.ndim(y) != 1:
         raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
     classes = np.unique(y)

@@ -89,10 +89,10 @@ class WorkingHessian:
         """Make room for at least ``total`` columns, doubling so that growth costs little over a path."""
         T, _, n = self._rows.shape
         size = min(max(total, 2 * self._rows.shape[1]), self._Z.shape[2] + self.n_free)
-        known = self._n_known
+        known, valued = self._n_known, self._n_valued
         rows, values = np.empty((T, size, n)), np.zeros((T, size, size))
         rows[:, :known] = self._rows[:, :known]
-        values[:, :known, :known] = self._values[:, :known, :known]
+        values[:, :valued, :valued] = self._values[:, :valued, :valued]  # zeros that are never touched take no memory
         self._rows, self._values = rows, values
 
     def _cross(self, inside: np.ndarray) -> None:

@@ -22,6 +22,8 @@ _PATIENCE = 5
 _GAMMA = 25.0
 #: The coarse path by which a far alpha is approached: its ratio, and the gap that is enough on it.
 _COARSE_STEP, _COARSE_TOL = 0.2, 1e-1
+#: How many groups may enter together, at least and as a share of those present: with fewer trials than features, else.
+_GROUPS_AT_ONCE = {False: (2, 0.2), True: (8, 1.0)}
 #: With ℓ1, how many coefficients may enter together, and from which correlation on two of them may not.
 _MOST_AT_ONCE, _ALIKE = 4, 0.3
 #: So few coefficients may all be woken at once, if there are four times as many trials.
@@ -59,7 +61,7 @@ class Problem:
         self.atoms = Atoms(self.atom_of, everywhere, len(self.beta), stack.penalty, self.q)
         self.hessian = WorkingHessian(self.Z, self.y, self.p, self.fit_intercept)
         #: diagonal of the Hessian with all trials inside the margin, (T, d), and its sum over each atom
-        self.bend = np.maximum(2 * times(self.p, self.Z**2), 1e-300)
+        self.bend = np.maximum(2 * np.einsum("tn,tnd,tnd->td", self.p, self.Z, self.Z), 1e-300)
         self.trace = self.atoms.sums(self.bend)
         self._active: Active | None = None
         self._is_tiny = self.atom_of.size <= _TINY and self.p.shape[1] >= 4 * d
@@ -75,12 +77,16 @@ class Problem:
         if not gone.any():
             return point
         W = np.where(gone, 0.0, point.W)
-        return Point(W, point.b, times(W, self.Z.transpose(0, 2, 1)))
+        return self.point(W, point.b)
 
     def _set_weights(self, beta: np.ndarray) -> None:
         self.beta = beta
         self._all_penalised = bool(np.all(beta > 0))
         self._limited = np.flatnonzero((beta > 0) & np.isfinite(beta))
+
+    def point(self, W: np.ndarray, b: np.ndarray) -> Point:
+        """Return the point of some coefficients (T, d) and intercepts (T,)."""
+        return Point(W, b, times(W, self.Z.transpose(0, 2, 1)))
 
     def approach(self, alpha: float, point: Point, max_iter: int) -> tuple[Point, int]:
         """From the zero model go down a coarse path to near alpha, since a far jump wakes too many groups at once."""
@@ -188,15 +194,16 @@ class Problem:
     def _violators(self, present: np.ndarray, norms: np.ndarray, tau: np.ndarray) -> np.ndarray:
         """The absent atoms whose gradient asks most for them: few at a time.
 
-        Many that enter together must mostly leave again. Groups may come in twos, or a fifth of those present; with
-        ℓ1, where nothing ties neighbours together, only those that do not resemble each other.
+        Many that enter together must mostly leave again, the more so the fewer trials there are; with ℓ1, where
+        nothing ties neighbours together, only those may enter that do not resemble each other.
         """
         if not self.penalty.is_norm:
             return np.empty(0, dtype=int)
         outside = np.flatnonzero(~present & (norms > tau * (1 + 1e-10)))
         asking = outside[np.argsort(-norms[outside] / tau[outside], kind="stable")]
         if self.q > 1:
-            return asking[: max(2, int(present.sum()) // 5)]
+            least, share = _GROUPS_AT_ONCE[self.p.shape[1] >= self.Z.shape[2]]
+            return asking[: max(least, int(share * present.sum()))]
         return self._unlike(asking if self._is_tiny else asking[:_MOST_AT_ONCE])
 
     def _unlike(self, coefficients: np.ndarray) -> np.ndarray:

@@ -12,6 +12,10 @@ The step is taken in the variable before the prox (Robinson's normal map): u = w
 δu = (I + γ ∇²Ω) δw. A group whose u falls inside the dual ball leaves, exactly zero; a group whose gradient has left
 its dual ball enters by a proximal step. The next alpha of a path starts from the solution before it, so that the first
 step is the predictor along the path.
+
+With n trials, d features, m of them active, a step costs O(n d) for products with X, O(m²) for every trial that crossed
+the margin and O(m³) for the factorisation; through the n' trials inside the margin, where they are few, O(n'² m) in their
+place. A whole path is so at most linear in trials and in alphas and cubic in features; memory O(n d + m²).
 """
 
 from collections.abc import Iterator
@@ -31,7 +35,8 @@ _MAX_ATTEMPTS = 3
 #: Numbers in one array of a certificate, when cells of a path are certified together.
 _CERTIFIED_AT_ONCE = 2_000_000
 
-Points = dict[tuple[int, int], Point]
+#: Coefficients and intercepts of the problems of a cell.
+Points = dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Newton:
         self, stack: Stack, alphas: np.ndarray, tol: float, max_iter: int, similarities: np.ndarray | None = None
     ) -> list[Solution]:
         """Solve every problem at a sequence of alphas and similarities (A, B, K), each from the solution before."""
-        return self._sequence(stack, cells(stack, alphas, similarities), tol, max_iter)
+        return self._sequence(cells(stack, alphas, similarities), tol, max_iter)
 
     def subsets(
         self, stack: Stack, alphas: np.ndarray, group_weights: np.ndarray, tol: float, max_iter: int
@@ -52,43 +57,35 @@ class Newton:
         For sensors that are left out (β = ∞) and taken in one after another; ℓ2 or a group norm, not ℓ1.
         """
         steps = [replace(stack, alpha=alpha, group_weights=beta) for alpha, beta in zip(alphas, group_weights)]
-        return self._sequence(stack, steps, tol, max_iter)
+        return self._sequence(steps, tol, max_iter)
 
-    def _sequence(self, stack: Stack, stacks: list[Stack], tol: float, max_iter: int) -> list[Solution]:
-        B, _, _, _, K = stack.shape
-        problems = {(i, k): Problem(stack, i, k) for i in range(B) for k in range(K)}
-        points = {key: Point.zero(*problem.Z.shape) for key, problem in problems.items()}
-        reached = []
-        for cell in stacks:
-            points, n_iter = self._descend(cell, problems, points, tol, max_iter)
-            reached.append((points, n_iter))
-        certificates = self._certify(stacks, [points for points, _ in reached])
-        return [
-            self._finish(cell, problems, *start, found, (tol, max_iter))
-            for cell, start, found in zip(stacks, reached, certificates)
-        ]
+    def _sequence(self, stacks: list[Stack], tol: float, max_iter: int) -> list[Solution]:
+        B, _, _, _, K = stacks[0].shape
+        reached: list[Points] = [{} for _ in stacks]
+        n_iter = np.zeros((len(stacks), B, K), dtype=np.int64)
+        for key in np.ndindex(B, K):  # a whole path at a time: what one problem keeps stays in the cache, and is freed
+            problem = Problem(stacks[0], *key)
+            point = Point.zero(*problem.Z.shape)
+            for place, cell in enumerate(stacks):
+                alpha = _enter_cell(problem, cell, key)
+                point = problem.weigh(to_numpy(cell.group_weights)[key[0], :, key[1]], point)
+                point, far = problem.approach(alpha, point, max_iter)
+                point, near = problem.solve(alpha, point, tol, max_iter - far)
+                reached[place][key], n_iter[place][key] = (point.W, point.b), far + near
+        found = self._certify(stacks, reached)
+        return [self._finish(*each, tol, max_iter) for each in zip(stacks, reached, n_iter, found)]
 
-    def _descend(self, cell: Stack, problems: dict, points: Points, tol: float, max_iter: int):
-        """Solve all problems of a cell from the points given; return the points reached and the steps, (B, K)."""
-        reached, n_iter = {}, np.zeros(cell.alpha.shape, dtype=np.int64)
-        for key, problem in problems.items():
-            alpha, point = _enter_cell(problem, cell, key, points[key])
-            point, far = problem.approach(alpha, point, max_iter)
-            reached[key], near = problem.solve(alpha, point, tol, max_iter - far)
-            n_iter[key] = far + near
-        return reached, n_iter
-
-    def _finish(self, cell: Stack, problems: dict, points: Points, n_iter, found: Certificate, limits) -> Solution:
+    def _finish(self, cell: Stack, points: Points, n_iter, found: Certificate, tol: float, max_iter: int) -> Solution:
         """Take up again what the certificate leaves open: the solver's own estimate of the gap is not its word."""
-        tol, max_iter = limits
         for goal in tol * 0.1 ** np.arange(1, _MAX_ATTEMPTS + 1):
-            todo = [key for key in problems if found.gap[key] > tol and n_iter[key] < max_iter]
+            todo = [key for key in points if found.gap[key] > tol and n_iter[key] < max_iter]
             if not todo:
                 break
             for key in todo:
-                alpha, point = _enter_cell(problems[key], cell, key, points[key])
-                budget = max_iter - int(n_iter[key])
-                points[key], steps = problems[key].solve(alpha, point, goal, budget)
+                problem = Problem(cell, *key)
+                alpha, start = _enter_cell(problem, cell, key), problem.point(*points[key])
+                point, steps = problem.solve(alpha, start, goal, max_iter - int(n_iter[key]))
+                points[key] = point.W, point.b
                 n_iter[key] += steps
             (found,) = self._certify([cell], [points])
         return Solution(found.W, found.b, found.primal, found.gap, n_iter)
@@ -104,14 +101,13 @@ class Newton:
             W, b = joint.start()
             for place, points in enumerate(reached[some]):
                 for (i, k), point in points.items():
-                    W[i, :, :, place * K + k], b[i, :, place * K + k] = point.W, point.b
+                    W[i, :, :, place * K + k], b[i, :, place * K + k] = point
             found = certify(joint, W, b)
             for place in range(len(stacks[some])):
                 yield found.columns(slice(place * K, (place + 1) * K))
 
 
-def _enter_cell(problem: Problem, cell: Stack, key: tuple[int, int], point: Point) -> tuple[float, Point]:
-    """Set the similarity and the group weights of a cell; return its alpha, and the point within them."""
-    i, k = key
+def _enter_cell(problem: Problem, cell: Stack, key: tuple[int, int]) -> float:
+    """Set the similarity of a cell; return its alpha."""
     problem.similarity = float(cell.similarity[key]) if cell.has_similarity else 0.0
-    return float(cell.alpha[key]), problem.weigh(to_numpy(cell.group_weights)[i, :, k], point)
+    return float(cell.alpha[key])

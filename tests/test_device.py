@@ -1,5 +1,6 @@
 """Arrays of other libraries in, predictions in the same library out; fits solved together or on a device."""
 
+import time
 from functools import partial
 
 import numpy as np
@@ -211,3 +212,27 @@ def test_an_error_of_one_fit_is_raised_when_the_others_are_done():
     with pytest.raises(ValueError, match="one class only"):
         together([good, partial(GroupSVC(0.05).fit, X, np.ones(120)), good])
     assert len(done) == 2
+
+
+def test_an_interrupt_ends_all_fits(monkeypatch):
+    import mixnorm._together as module
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "solve_where_asked", interrupted)
+    ended = []
+
+    def fit():
+        try:
+            GroupSVCCV(5).fit(X, Y)
+        finally:
+            ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        together([fit] * 3)
+    for _ in range(200):
+        if len(ended) == 3:
+            break
+        time.sleep(0.01)
+    assert len(ended) == 3

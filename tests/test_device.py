@@ -1,7 +1,9 @@
 """Arrays of other libraries in, predictions in the same library out; fits solved together or on a device."""
 
+import time
 from functools import partial
 
+import array_api_strict
 import numpy as np
 import pytest
 import sklearn
@@ -49,25 +51,32 @@ def solved_by(monkeypatch):
     return libraries
 
 
-@needs_torch
+@pytest.mark.parametrize(
+    "asarray",
+    [
+        pytest.param(array_api_strict.asarray, id="array-api-strict"),
+        pytest.param(lambda values: torch.asarray(values), id="torch", marks=needs_torch),
+    ],
+)
 @pytest.mark.usefixtures("dispatch")
 @every_estimator
-def test_torch_in_torch_out(name, solved_by):
+def test_the_library_of_the_trials_is_that_of_the_answers(name, asarray, solved_by):
     estimator, more = ESTIMATORS[name]
     on_host = sklearn.clone(estimator).fit(X, Y, **more)
-    model = sklearn.clone(estimator).fit(torch.asarray(X), torch.asarray(Y), **more)
-    assert set(solved_by) == {torch.Tensor}
+    trials = asarray(X)
+    model = sklearn.clone(estimator).fit(trials, asarray(Y), **more)
+    assert set(solved_by) == {type(trials)}
     for attribute in ("coef_", "intercept_", "classes_"):
-        assert isinstance(getattr(model, attribute), torch.Tensor)
+        assert isinstance(getattr(model, attribute), type(trials))
     # both are within 1e-6 of the optimum
     np.testing.assert_allclose(model.objective_, on_host.objective_, rtol=2e-6)
     assert model.dual_gap_ <= 1e-6
     np.testing.assert_array_equal(model.selected_groups_, on_host.selected_groups_)
-    scores, labels = model.decision_function(torch.asarray(X), **more), model.predict(torch.asarray(X), **more)
-    assert isinstance(scores, torch.Tensor)
-    assert isinstance(labels, torch.Tensor)
-    np.testing.assert_allclose(scores.numpy(), on_host.decision_function(X, **more), atol=5e-3)
-    np.testing.assert_array_equal(labels.numpy(), on_host.predict(X, **more))
+    scores, labels = model.decision_function(trials, **more), model.predict(trials, **more)
+    assert isinstance(scores, type(trials))
+    assert isinstance(labels, type(trials))
+    np.testing.assert_allclose(np.asarray(scores), on_host.decision_function(X, **more), atol=5e-3)
+    np.testing.assert_array_equal(np.asarray(labels), on_host.predict(X, **more))
 
 
 @needs_torch
@@ -211,3 +220,27 @@ def test_an_error_of_one_fit_is_raised_when_the_others_are_done():
     with pytest.raises(ValueError, match="one class only"):
         together([good, partial(GroupSVC(0.05).fit, X, np.ones(120)), good])
     assert len(done) == 2
+
+
+def test_an_interrupt_ends_all_fits(monkeypatch):
+    import mixnorm._together as module
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "solve_where_asked", interrupted)
+    ended = []
+
+    def fit():
+        try:
+            GroupSVCCV(5).fit(X, Y)
+        finally:
+            ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        together([fit] * 3)
+    for _ in range(200):
+        if len(ended) == 3:
+            break
+        time.sleep(0.01)
+    assert len(ended) == 3

@@ -67,12 +67,12 @@ class SubjectClassifier(LinearSensorClassifier):
         xp = self._namespace_of(matrix)
         matrix = xp.astype(matrix, self.coef_.dtype, copy=False)
         by_label = Subjects.of(self._labels_at_predict(subjects, matrix.shape[0]))
-        scores = xp.zeros_like(matrix[:, 0])
+        scores = []
         for label, rows in zip(by_label.labels, by_label.rows):
             w, b = self._classifier_of(label)
-            rows = like(matrix, rows, dtype=xp.int64)
-            scores[rows] = xp.matmul(xp.take(matrix, rows, axis=0), w) + b
-        return scores
+            scores.append(xp.matmul(xp.take(matrix, like(matrix, rows, dtype=xp.int64), axis=0), w) + b)
+        order = np.argsort(np.concatenate(by_label.rows))
+        return xp.take(xp.concat(scores), like(matrix, order, dtype=xp.int64))
 
     def predict(self, X, subjects=None) -> np.ndarray:
         """Return the label of every trial.
@@ -100,8 +100,8 @@ class SubjectClassifier(LinearSensorClassifier):
     def _classifier_of(self, label) -> tuple[np.ndarray, float]:
         if label in self._labels:
             row = self._labels.index(label)
-            return self.coef_[row], self.intercept_[row]
-        return self.mean_coef_, self.mean_intercept_
+            return self.coef_[row, :], self.intercept_[row]
+        return self.mean_coef_, float(self.mean_intercept_)
 
     def _read(self, X, y, subjects, sample_weight) -> SubjectTrials:
         """Validate what fit was given; both classes must be there, subject by subject is checked by who needs it."""

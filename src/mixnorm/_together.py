@@ -48,6 +48,8 @@ class _WaitingRoom:
     def __init__(self, n_fits: int):
         self._change = threading.Condition()
         self._fitting, self._waiting = n_fits, []
+        self._served: list[_Request] = []
+        self._closed: BaseException | None = None
         # Dozens of threads that want the interpreter at once get in each other's way: few may run at a time.
         self.baton = threading.Semaphore(_AT_ONCE)
         self._trials: tuple[tuple, list[Stack], Stack] | None = None
@@ -55,6 +57,8 @@ class _WaitingRoom:
     def ask(self, request: _Request) -> list[Solution]:
         """Wait for a request to be solved; called by a fit, in its thread."""
         with self._change:
+            if self._closed is not None:
+                raise self._closed
             self._waiting.append(request)
             self._change.notify()
         self.baton.release()
@@ -77,13 +81,21 @@ class _WaitingRoom:
                 self._change.wait_for(lambda: len(self._waiting) == self._fitting)
                 if not self._fitting:
                     return
-                requests, self._waiting = self._waiting, []
+                self._served, self._waiting = self._waiting, []
             by_kind: dict[tuple, list[_Request]] = {}
-            for request in requests:
+            for request in self._served:
                 by_kind.setdefault(request.kind(), []).append(request)
             for alike in by_kind.values():
                 self._solve(alike)
-            for request in requests:  # only now: a fit that went on early would ask again, and be served alone
+            for request in self._served:  # only now: a fit that went on early would ask again, and be served alone
+                request.done.set()
+
+    def close(self, error: BaseException) -> None:
+        """Send all fits home with an error, those that wait and those that come."""
+        with self._change:
+            self._closed = error
+            for request in self._served + self._waiting:
+                request.error = error
                 request.done.set()
 
     def _solve(self, requests: list[_Request]) -> None:
@@ -93,7 +105,7 @@ class _WaitingRoom:
             grids = [[getattr(request, name) for request in requests] for name in ("alphas", "similarities")]
             grids = [None if grid[0] is None else np.concatenate(grid, axis=1) for grid in grids]
             solutions = solve_where_asked(stack, *grids, requests[0].options)
-        except BaseException as error:
+        except Exception as error:
             for request in requests:
                 request.error = error
             return
@@ -131,7 +143,11 @@ def together(tasks: Sequence[Callable[[], Any]]) -> list:
     threads = [threading.Thread(target=copy_context().run, args=(run, i), daemon=True) for i in range(len(tasks))]
     for thread in threads:
         thread.start()
-    room.serve()
+    try:
+        room.serve()
+    except BaseException as error:  # Ctrl-C
+        room.close(error)
+        raise
     for thread in threads:
         thread.join()
     if errors:

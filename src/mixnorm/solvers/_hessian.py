@@ -99,12 +99,12 @@ class WorkingHessian:
         """Add the trials that came inside the margin, take out those that left it."""
         known = self._n_valued
         for t in range(len(inside)):
-            crossed = np.flatnonzero(inside[t] != self._inside[t])
+            crossed = (inside[t] != self._inside[t]).nonzero()[0]
             if not len(crossed):
                 continue
             view = self._values[t, :known, :known]
             if 2 * len(crossed) > inside[t].sum():  # then a fresh start is cheaper
-                crossed = np.flatnonzero(inside[t])
+                crossed = inside[t].nonzero()[0]
                 view[:] = 0
                 sign = 1.0
             else:
@@ -116,7 +116,7 @@ class WorkingHessian:
 
 def _principal(values: np.ndarray, index: np.ndarray) -> np.ndarray:
     """Return values[:, index, index] as a new array, run by run: groups are runs, and whole runs are quick to copy."""
-    cuts = np.flatnonzero(np.diff(index) != 1) + 1
+    cuts = (np.diff(index) != 1).nonzero()[0] + 1
     if len(cuts) > 32:
         return values[:, index[:, None], index[None, :]]
     ends = [*cuts, len(index)]

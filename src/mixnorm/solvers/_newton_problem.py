@@ -11,7 +11,7 @@ from ..stack import Stack
 from ._atoms import Atoms
 from ._hessian import WorkingHessian
 from ._newton_state import Active, Point, times
-from ._newton_step import newton_step
+from ._newton_step import Slopes, newton_step
 
 _MAX_INNER = 30
 #: Newton steps for the intercepts before the general method takes over.
@@ -19,7 +19,7 @@ _FEW = 6
 #: Looks at the whole problem without progress before it is given up.
 _PATIENCE = 5
 #: γ of the normal map in units of one over the group's share of the trace of the Hessian; measured, flat around this.
-_GAMMA = 25.0
+_GAMMA = 10.0
 #: The coarse path by which a far alpha is approached: its ratio, and the gap that is enough on it.
 _COARSE_STEP, _COARSE_TOL = 0.2, 1e-1
 #: How many groups may enter together, at least and as a share of those present: with fewer trials than features, else.
@@ -85,7 +85,7 @@ class Problem:
     def _set_weights(self, beta: np.ndarray) -> None:
         self.beta = beta
         self._all_penalised = bool(np.all(beta > 0))
-        self._limited = np.flatnonzero((beta > 0) & np.isfinite(beta))
+        self._limited = ((beta > 0) & np.isfinite(beta)).nonzero()[0]
 
     def approach(self, alpha: float, point: Point, max_iter: int) -> tuple[Point, int]:
         """From the zero model go down a coarse path to near alpha, since a far jump wakes too many groups at once."""
@@ -121,13 +121,14 @@ class Problem:
             done = gap <= tol and (look > 0 or not len(entering))
             if done or steps >= max_iter or (waited > _PATIENCE and not len(entering)):
                 return best[1], steps
+            known = (a, descent)
             # A new alpha first moves those that are there: many that ask to enter before that would leave again.
             if len(entering) and (look > 0 or not present.any()):
                 point = self._enter(point, entering, descent, tau, gamma)
                 present[entering] = True
-                value = self.smooth_value(point.Zw, point.W, point.b) + self.atoms.value(point.W, tau)
+                value, known = self.smooth_value(point.Zw, point.W, point.b) + self.atoms.value(point.W, tau), None
             goal = max(0.1 * tol, 0.05 * gap)
-            taken, point = self._inner((point, value), present, tau, gamma, goal, max_iter - steps)
+            taken, point = self._inner((point, value, known), present, tau, gamma, goal, max_iter - steps)
             steps += max(taken, 1)
             look += 1
 
@@ -143,22 +144,23 @@ class Problem:
 
     def _exact_intercept(self, point: Point) -> tuple[Point, np.ndarray]:
         """Solve the intercepts exactly; return the point and its dual variable, (T, n)."""
-        a = self._dual(point)
+        a = self.dual(point)
         for _ in range(_FEW if self.fit_intercept else 0):
             pull = np.vecdot(a, self.y)
             if np.all(np.abs(pull) <= 2e-15 * a.sum(axis=1)):
                 break
             slope = 2 * np.vecdot(self.p, a > 0)
             point = Point(point.W, point.b + pull / np.where(slope > 0, slope, np.inf), point.Zw)
-            a = self._dual(point)
+            a = self.dual(point)
         else:
             if self.fit_intercept:  # seldom: the general method keeps it in a bracket
                 args = (self.y * point.Zw)[..., None], self.y[..., None], self.p[..., None], point.b[:, None]
                 point = Point(point.W, solve_intercept(self.loss, *args)[:, 0], point.Zw)
-                a = self._dual(point)
+                a = self.dual(point)
         return point, a
 
-    def _dual(self, point: Point) -> np.ndarray:
+    def dual(self, point: Point) -> np.ndarray:
+        """The a of every trial at a point, (T, n)."""
         return self.loss.dual_variable(point.Zw + self.y * point.b[:, None], self.p)
 
     def _descent(self, point: Point, a: np.ndarray) -> np.ndarray:
@@ -250,7 +252,7 @@ class Problem:
         forward = np.where(chosen[self.atom_of], gamma[self.atom_of] * descent, 0.0)
         direction = self.atoms.prox(forward, gamma * tau)
         price = self.atoms.value(direction, tau)
-        features = np.flatnonzero(direction.any(axis=0))
+        features = direction.any(axis=0).nonzero()[0]
         change = np.matmul(self.Z[:, :, features], direction[:, features, None])[..., 0]
         length = self._line_minimum(point, direction, change, price)
         return Point(point.W + length * direction, point.b, point.Zw + length * change)
@@ -277,25 +279,28 @@ class Problem:
             length = following
         return length
 
-    def _inner(self, start: tuple[Point, float], present, tau, gamma, tol: float, max_iter: int) -> tuple[int, Point]:
+    def _inner(
+        self, start: tuple[Point, float, Slopes | None], present, tau, gamma, tol: float, max_iter: int
+    ) -> tuple[int, Point]:
         """Newton steps on the present atoms until the step's predicted decrease is below tol of the value."""
-        point, value = start
+        point, value, known = start
         for step in range(min(_MAX_INNER, max_iter)):
             active = self._activate(present)
-            moved = newton_step(self, point, active, tau, gamma, value)
+            moved = newton_step(self, point, active, tau, gamma, value, known)
             if moved is None:
                 return step, point
             point, value, decrease = moved
+            known = None
             if decrease <= tol * value:
                 return step + 1, point
             present = self._present(point)
         return min(_MAX_INNER, max_iter), point
 
     def _activate(self, present: np.ndarray) -> Active:
-        which = np.flatnonzero(present)
+        which = present.nonzero()[0]
         if self._active is None or not np.array_equal(which, self._active.which):
             mask = present[self.atom_of]
-            features = np.flatnonzero(mask.any(axis=0))
+            features = mask.any(axis=0).nonzero()[0]
             columns = self.hessian.columns(features)
             order = np.argsort(columns)
             features, columns = features[order], columns[order]

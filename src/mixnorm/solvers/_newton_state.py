@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from ._atoms import Atoms
-from ._newton_system import pairs_within
+from ._newton_system import PairsWithin
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +63,13 @@ class Active:
 
     def trials(self, t: int, which: np.ndarray) -> np.ndarray:
         """Some trials of a subject, (free + m, trials)."""
-        own = self.rows[t].take(np.flatnonzero(which), axis=1)
+        own = self.rows[t].take(which.nonzero()[0], axis=1)
         return own if self.places is None else own[self.places]
 
     @cached_property
-    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+    def pairs(self) -> PairsWithin:
         """All pairs of the first subject's coordinates that share an atom."""
-        return pairs_within(self.atoms.label[0])
+        return PairsWithin(self.atoms.label[0])
 
 
 def times(vectors: np.ndarray, matrices: np.ndarray) -> np.ndarray:

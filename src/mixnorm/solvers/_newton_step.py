@@ -20,6 +20,9 @@ from ._newton_system import (
 if TYPE_CHECKING:
     from ._newton_problem import Problem
 
+#: The dual variable (T, n) at a point, and minus the gradient of the smooth part in all features, (T, d).
+Slopes = tuple[np.ndarray, np.ndarray]
+
 _MAX_HALVINGS = 40
 #: Coordinates per trial inside the margin from which the system is solved through the trials.
 _THROUGH_TRIALS = 1.6
@@ -27,17 +30,24 @@ _THROUGH_TRIALS = 1.6
 _MIN_DAMPING, _MAX_DAMPING = 1e-10, 1e3
 
 
-def newton_step(problem: Problem, point: Point, active: Active, tau, gamma, value):
-    """Take one step on the active atoms; return the new point, its value and the predicted decrease, or None."""
+def newton_step(problem: Problem, point: Point, active: Active, tau, gamma, value, known: Slopes | None = None):
+    """Take one step on the active atoms; return the new point, its value and the predicted decrease, or None.
+
+    ``known``: the slopes of the smooth part at the point, where they are at hand.
+    """
     free = problem.hessian.n_free
     tau, gamma = tau[active.which], gamma[active.which]
-    margins = point.Zw + problem.y * point.b[:, None]
-    a = problem.loss.dual_variable(margins, problem.p)
-    gradient = -active.backward(a)
     w = point.W[:, active.features]
-    inside = (margins < 1) & (problem.p > 0)
-    if problem.similarity:
-        gradient[:, free:] += 2 * problem.similarity * problem.deviation(w, active.features)
+    if known is None:
+        a = problem.dual(point)
+        gradient = -active.backward(a)
+        if problem.similarity:
+            gradient[:, free:] += 2 * problem.similarity * problem.deviation(w, active.features)
+    else:
+        a, descent = known
+        pull = [(a * problem.y).sum(axis=1, keepdims=True)] if free else []
+        gradient = -np.concatenate([*pull, descent[:, active.features]], axis=1)
+    inside = a > 0
     curvature, slope, gamma = _penalty_curvature(problem, active, w, tau, gamma)
     residual = gradient.copy()
     residual[:, free:] += slope

@@ -44,18 +44,17 @@ class Curvature:
     similarity: float
 
 
-def solve_single(H: np.ndarray, curvature: Curvature, rhs: np.ndarray, pairs: tuple) -> np.ndarray:
+def solve_single(H: np.ndarray, curvature: Curvature, rhs: np.ndarray, pairs: "PairsWithin") -> np.ndarray:
     """Solve for one subject by one Cholesky factorisation of the whole matrix; rhs (free + m,). H is overwritten.
 
-    ``pairs`` are all pairs of coordinates that share a group, of `pairs_within`.
+    ``pairs`` are all pairs of coordinates that share a group.
     """
     free = len(rhs) - curvature.scale.shape[1]
     scale = np.concatenate([np.ones(free), curvature.scale[0]])
     M = H if np.all(scale == 1) else H * scale * scale[:, None]
     group = curvature.group[0]
     scaled = curvature.direction[0] * np.sqrt(curvature.group_weight[group])
-    first, second = pairs
-    M[free + first, free + second] -= scaled[first] * scaled[second]
+    pairs.subtract(M[free:, free:], scaled)
     index = np.arange(free, len(rhs))
     M[index, index] += curvature.diagonal[0]
     return _solve_posdef(M, rhs[:, None])[:, 0]
@@ -70,7 +69,7 @@ def solve_trials(rows: np.ndarray, p: np.ndarray, curvature: Curvature, rhs: np.
     free = len(rhs) - curvature.scale.shape[1]
     scale = np.concatenate([np.ones(free), curvature.scale[0]])
     diagonal = np.concatenate([np.zeros(free), curvature.diagonal[0]])
-    bare = np.flatnonzero(diagonal == 0)
+    bare = (diagonal == 0).nonzero()[0]
     lent = np.maximum((scale[bare, None] ** 2 * rows[bare] ** 2) @ (2 * p), 1e-300)
     diagonal[bare] = lent
     half = np.sqrt(diagonal)
@@ -88,12 +87,12 @@ def solve_trials(rows: np.ndarray, p: np.ndarray, curvature: Curvature, rhs: np.
 
 def _directions(curvature: Curvature, free: int, bare: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """One subject's unit vectors k_g, then those of bare coordinates, as columns; and the weights of the k_g."""
-    has_direction = np.flatnonzero(curvature.group_weight > 0)
+    has_direction = (curvature.group_weight > 0).nonzero()[0]
     group, m = curvature.group[0], curvature.scale.shape[1]
     U = np.zeros((free + m, len(has_direction) + len(bare)))
     place = np.full(len(curvature.group_weight), -1)
     place[has_direction] = np.arange(len(has_direction))
-    inside = np.flatnonzero(place[group] >= 0)
+    inside = (place[group] >= 0).nonzero()[0]
     U[free + inside, place[group[inside]]] = curvature.direction[0][inside]
     U[bare, len(has_direction) + np.arange(len(bare))] = 1.0
     return U, curvature.group_weight[has_direction]
@@ -107,7 +106,7 @@ def solve_subjects(blocks: list["_Block"], curvature: Curvature, rhs: np.ndarray
     """
     T, m = curvature.scale.shape
     free = rhs.shape[1] - m
-    has_direction = np.flatnonzero(curvature.group_weight > 0)
+    has_direction = (curvature.group_weight > 0).nonzero()[0]
     common = np.full(m if curvature.similarity > 0 else 0, 2 * curvature.similarity / T)
     schur = np.diag(1 / np.concatenate([curvature.group_weight[has_direction], common]))
     pull = np.zeros(len(schur))
@@ -294,11 +293,32 @@ def _cholesky(M: np.ndarray) -> np.ndarray:
         ridge *= 100
 
 
-def pairs_within(group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All pairs of coordinates that share a group."""
-    order = np.argsort(group, kind="stable")
-    sizes = np.bincount(group)
-    starts = np.repeat(np.cumsum(sizes) - sizes, sizes**2)
-    width = np.repeat(sizes, sizes**2)
-    within = np.arange(len(width)) - np.repeat(np.cumsum(sizes**2) - sizes**2, sizes**2)
-    return order[starts + within // np.maximum(width, 1)], order[starts + within % np.maximum(width, 1)]
+class PairsWithin:
+    """All pairs of coordinates that share a group, given the group (m,) of each."""
+
+    def __init__(self, group: np.ndarray):
+        sizes = np.bincount(group)
+        self._size = int(sizes[0]) if len(sizes) else 0
+        #: groups that are runs of one length, as sensors mostly are: their blocks lie evenly along the diagonal
+        self._even = bool((sizes == self._size).all() and (group[1:] >= group[:-1]).all())
+        self._pairs = None if self._even else self._list(group, sizes)
+
+    @staticmethod
+    def _list(group: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(group, kind="stable")
+        starts = np.repeat(np.cumsum(sizes) - sizes, sizes**2)
+        width = np.repeat(sizes, sizes**2)
+        within = np.arange(len(width)) - np.repeat(np.cumsum(sizes**2) - sizes**2, sizes**2)
+        return order[starts + within // np.maximum(width, 1)], order[starts + within % np.maximum(width, 1)]
+
+    def subtract(self, M: np.ndarray, k: np.ndarray) -> None:
+        """Subtract k_i k_j from M_ij (m, m) for every pair."""
+        if self._pairs is not None:
+            first, second = self._pairs
+            M[first, second] -= k[first] * k[second]
+        elif len(k):
+            r, (down, right) = self._size, M.strides
+            shape, strides = (len(k) // r, r, r), ((down + right) * r, down, right)
+            blocks = np.lib.stride_tricks.as_strided(M, shape, strides)
+            k = k.reshape(-1, r)
+            blocks -= k[:, :, None] * k[:, None, :]

@@ -196,3 +196,19 @@ def peak_of_a_certificate(n_subjects):
 
 def test_memory_of_unpenalised_groups_is_linear_in_subjects():
     assert peak_of_a_certificate(32) < 1.5 * 8 * peak_of_a_certificate(4)
+
+
+@pytest.mark.parametrize("similarity", [0.0, 0.1])
+def test_an_unpenalised_sensor_beside_l2_with_few_trials(similarity):
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(10), 5)
+    ys = [np.tile([-1.0, 1.0], 15) for _ in range(2)]
+    Xs = [rng.standard_normal((30, 50)) + 0.3 * y[:, None] for y in ys]
+    beta = np.where(np.arange(10) == 0, 0.0, 1.0)
+    stack = make_stack(Xs, ys, groups, L2(), similarity=similarity, beta=beta)
+    alphas = np.full((1, 1, 1), 0.05)
+    newton, fista = (
+        solve_path(stack, alphas, solver=name, tol=1e-7, max_iter=20_000)[0] for name in ("newton", "fista")
+    )
+    assert newton.gap.max() <= 1e-7
+    np.testing.assert_allclose(newton.objective, fista.objective, rtol=1e-6)

@@ -1,5 +1,6 @@
 """Solvers of stacks: all agree, with each other and with the convex reference; their parts against plain formulas."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import array_api_strict
@@ -8,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from mixnorm import GroupSVC, group_svc_path
 from mixnorm.certificate import alpha_max, certify
 from mixnorm.groups import Groups
 from mixnorm.intercept import solve_intercept
 from mixnorm.losses import SquaredHinge
-from mixnorm.penalties import GroupNorm
+from mixnorm.penalties import L1, GroupNorm
 from mixnorm.solvers import Fista, ForwardBackward, Newton, solve_path
 from mixnorm.solvers._hessian import WorkingHessian
 from mixnorm.solvers._lipschitz import intercept_scale, paper_constant, power_estimate
@@ -454,3 +456,51 @@ def test_single_subject_system_is_solved(seed, m, free, bare):
     found = solve_single(H, curvature, rhs, PairsWithin(curvature.group[0]))
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(solve_trials(rows, p, curvature, rhs), expected, rtol=1e-7, atol=1e-8)
+
+
+# --- what went wrong once ---
+
+
+def test_what_is_not_a_number_is_certified_to_nothing():
+    rng = np.random.default_rng(0)
+    stack = Stack.single(
+        rng.standard_normal((10, 3)),
+        np.tile([-1.0, 1.0], 5),
+        sample_weight=np.ones((10, 1)),
+        group_weights=np.ones((3, 1)),
+        groups=Groups.from_channels(range(3), 1),
+        penalty=L1(),
+    )
+    assert certify(stack, np.full((1, 1, 3, 1), np.nan), np.zeros((1, 1, 1))).gap[0, 0] == np.inf
+
+
+@pytest.mark.parametrize("q", [1.001, 1.01, 1.1])
+def test_q_near_one_with_fewer_trials_than_features(q):
+    rng = np.random.default_rng(0)
+    y = np.tile([-1.0, 1.0], 10)
+    X = rng.standard_normal((20, 24)) + 0.3 * y[:, None]
+    stack = Stack.single(
+        X,
+        y,
+        sample_weight=np.ones((20, 1)),
+        group_weights=np.ones((6, 1)),
+        groups=Groups.from_channels(range(6), 4),
+        penalty=GroupNorm(q),
+    )
+    (found,) = solve_path(stack, np.full((1, 1, 1), 1e-3), tol=1e-6, max_iter=300)
+    assert found.gap[0, 0] <= 1e-6
+
+
+def test_fits_in_several_threads_leave_the_number_of_blas_threads_as_it_was():
+    def fit(seed):
+        rng = np.random.default_rng(seed)
+        return GroupSVC().fit(rng.standard_normal((60, 8)), np.arange(60) % 2).n_iter_
+
+    def threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(fit, range(12)))
+        assert threads() == before

@@ -114,7 +114,7 @@ class _WaitingRoom:
 
     def _merged(self, stacks: list[Stack]) -> Stack:
         """Return one stack of several; trials that were merged last are on the device already."""
-        key = tuple(_where(stack.X) for stack in stacks)
+        key = tuple((_where(stack.X), stack.y.tobytes()) for stack in stacks)
         if self._trials is None or self._trials[0] != key:
             merged = _merge(stacks)
             merged = replace(merged, X=send_once(merged.X), y=send_once(merged.y))

@@ -63,6 +63,7 @@ def certify(stack: Stack, W: Array, b: Array) -> Certificate:
     # The dual value never exceeds the primal one but by rounding.
     difference = positive_part(primal - dual)
     gap = xp.where(primal > 0, difference / xp.where(primal > 0, primal, 1.0), 0.0)
+    gap = xp.where(xp.isfinite(primal), gap, float("inf"))  # what is not a number is certified to nothing
     return Certificate(W, b, primal, dual, gap, v)
 
 

@@ -23,8 +23,10 @@ from .penalties import L2
 from .solvers import Newton, few_threads
 from .stack import Solution, Stack
 
-#: Regularisations of the search and of the refit, in units of the mean variance of a feature.
-SEARCH_ALPHAS = (0.01, 0.1, 1.0)
+#: Regularisations of the search and of the refit, in units of the mean variance of a feature; those of the search
+#: times the features per training trial, within bounds: the more trials, the less is needed.
+SEARCH_ALPHAS = np.array([0.0133, 0.133, 1.33])
+_FEWEST, _MOST = 0.02, 2.0
 REFIT_ALPHAS = np.logspace(-2.5, 1.5, 9)
 #: Share of the best separation that is enough for a larger alpha: the trials it is chosen by had a say in the order.
 _ENOUGH = 0.99
@@ -224,7 +226,9 @@ def order_sensors(subjects: list[tuple[np.ndarray, np.ndarray, list[Fold]]], wis
     models = []
     for X, signs, folds in subjects:
         reduced = X @ components(X)
-        models += [HeldOut.of(reduced, signs, fold, alpha) for fold in folds for alpha in SEARCH_ALPHAS]
+        for fold in folds:
+            per_trial = np.clip(reduced[0].size / fold.train.sum(), _FEWEST, _MOST)
+            models += [HeldOut.of(reduced, signs, fold, alpha) for alpha in per_trial * SEARCH_ALPHAS]
     return eliminate(models, wishes).order
 
 

@@ -162,7 +162,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         scorer = _Scorer(joint, labels, folds, self.scoring, _rows_of(routed.score, data, joint))
         candidates = self._candidates(method, stack, scorer)
         found, place = self._choose(candidates)
-        warn_unconverged(found.solutions, self.tol, stacklevel=4)
+        warn_unconverged((s for one in candidates for s in one.solutions), self.tol, stacklevel=4)
         self._keep_joint(data, joint, found.stack, found.solutions[place])
         self._rehearse(joint)
         self._adapt_to_target(X_target_labeled, y_target_labeled)

@@ -236,7 +236,7 @@ def largest_alpha(stack: Stack) -> float:
 def warn_unconverged(solutions: Iterable[Solution], tol: float, stacklevel: int = 3) -> None:
     """Warn, once, if any of the solutions missed its tolerance; ``stacklevel`` leads to the user's own line."""
     worst = max(float(s.gap.max()) for s in solutions)
-    if worst > tol:
+    if not worst <= tol:
         warnings.warn(
             f"The solver stopped at a relative duality gap of {worst:.2e}, above tol={tol:.2e}: increase max_iter or "
             "tol, or scale the features.",

@@ -144,3 +144,23 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     result = CliRunner().invoke(report, [str(tmp_path)])
     assert result.exit_code == 1
     assert "not a selection" in result.output
+
+
+def test_a_bad_folder_is_found_out_before_the_work(recording, tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    result = run(recording, "--out", tmp_path / "file", *QUICK)
+    assert result.exit_code == 1
+    assert "nothing can be written there" in result.output
+    assert "trials" not in result.output
+
+
+def test_the_same_file_twice_is_refused(recording, tmp_path):
+    result = run(recording, recording, "--out", tmp_path / "twice", *QUICK)
+    assert result.exit_code == 1
+    assert "this file is given twice" in result.output
+
+
+def test_figures_of_an_earlier_selection_do_not_stay(recording, tmp_path):
+    (tmp_path / "montage.png").write_bytes(b"old")
+    assert run(recording, "--out", tmp_path, *QUICK).exit_code == 0
+    assert not (tmp_path / "montage.png").exists()

@@ -65,3 +65,19 @@ def test_files_of_costs_that_are_none_are_refused(tmp_path, name, text, message)
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         read_costs(path)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("Cz two\n", "line 1: a name and a number are needed, but it is 'Cz two'"),
+        ("", "there is no cost in it"),
+        ("Cz 1\nCz 2\n", "line 2: Cz has a cost already"),
+        ("[1, 2]", "a JSON file of costs holds one object"),
+    ],
+)
+def test_a_file_of_costs_that_says_nothing_is_refused(tmp_path, text, message):
+    path = tmp_path / "costs.txt"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        read_costs(path)

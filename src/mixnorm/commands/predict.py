@@ -42,10 +42,10 @@ def predict(model: Path, recording: str, output: Path | None, as_json: bool, **o
         rows = []
         for run in read_recordings(recording, **read_options(options)):
             rows += _rows(run.source, decoder.predict(run))
-    if as_json:
-        print_json({"model": str(model), "recording": recording, "auc": _auc(rows), "scores": rows}, output)
-    else:
-        _write_csv(rows, output)
+        if as_json:
+            print_json({"model": str(model), "recording": recording, "auc": _auc(rows), "scores": rows}, output)
+        else:
+            _write_csv(rows, output)
 
 
 def _rows(source: str, scores: Scores) -> list[dict[str, Any]]:

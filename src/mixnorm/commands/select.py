@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import click
 from mixnorm import save
 from mixnorm.commands.common import json_option, messages, print_json, progress, read_options, reading_options
 from mixnorm.eeg import PRESETS, Preparation, Selection, SelectOptions, read_costs, read_recordings, select_montage
+from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.report.selection import write_selection
 
 _SHOWN = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -39,11 +41,13 @@ def select(recordings: tuple[str, ...], out: Path | None, figures: bool, as_json
     """Say which electrodes of RECORDINGS are needed, what each buys and what leaving the rest off costs."""
     with messages():
         asked = _asked(options)
+        folder = out or Path("mixnorm-results") / f"select-{Path(recordings[0]).stem}"
+        _check_writable(folder)
         runs = read_recordings(*recordings, **read_options(options))
         for run in runs:
             click.echo(run.describe(), err=True)
+        _warn_of_unknown_subjects(runs)
         found = _selected(runs, asked)
-        folder = out or Path("mixnorm-results") / f"select-{Path(recordings[0]).stem}"
         files = write_selection(found.to_json(), folder, figures)
         save(found.decoder, folder / "montage.mixnorm")
     if as_json:
@@ -52,6 +56,26 @@ def select(recordings: tuple[str, ...], out: Path | None, figures: bool, as_json
         click.echo(_text(found))
     for path in (*files, folder / "montage.mixnorm"):
         click.echo(str(path), err=True)
+
+
+def _check_writable(folder: Path) -> None:
+    """Find out before the work whether its results can be written; make nothing yet."""
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        message = f"{folder}: nothing can be written there ({error.strerror}); give another --out."
+        raise click.ClickException(message) from None
+
+
+def _warn_of_unknown_subjects(runs: list) -> None:
+    if len(runs) > 1 and all(run.subject == UNKNOWN for run in runs):
+        click.echo(
+            "Note: the files do not say whose they are and are taken for one person; put those of several people "
+            "into folders sub-01, sub-02, …",
+            err=True,
+        )
 
 
 def _asked(options: dict[str, Any]) -> SelectOptions:

@@ -57,11 +57,14 @@ def place_of(name: str, ch_names: Sequence[str], where: str) -> int:
 def read_costs(path: str | Path) -> dict[str, float]:
     """Read what electrodes cost: a JSON object, or lines of a name and a number (tab, comma or blank between).
 
-    Lines that begin with # are comments; a first line whose second word is no number is a heading.
+    Lines that begin with # are comments; a first line that ends in the word cost is a heading.
     """
     path = Path(path)
-    text = path.read_text(encoding="utf-8")
-    if path.suffix.lower() == ".json":
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: this is no text: {error}.") from error
+    if path.suffix.lower() == ".json" or text.lstrip().startswith(("{", "[")):
         try:
             found = json.loads(text)
         except json.JSONDecodeError as error:
@@ -77,10 +80,14 @@ def read_costs(path: str | Path) -> dict[str, float]:
         try:
             name, value = " ".join(words[:-1]), float(words[-1])
         except ValueError:
-            if number == 1:
+            if number == 1 and words[-1].lower() == "cost":
                 continue
             raise ValueError(f"{path}, line {number}: a name and a number are needed, but it is {line!r}.") from None
         if not name:
             raise ValueError(f"{path}, line {number}: a name and a number are needed, but it is {line!r}.")
+        if name in costs:
+            raise ValueError(f"{path}, line {number}: {name} has a cost already.")
         costs[name] = value
+    if not costs:
+        raise ValueError(f"{path}: there is no cost in it; lines of a name and a number are needed.")
     return costs

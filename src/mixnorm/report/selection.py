@@ -44,9 +44,13 @@ def write_selection(selection: Mapping[str, Any], folder: str | Path, figures: b
         _whole(folder / "montage.tsv", _tsv(selection)),
     ]
     files.append(write_page(dict(selection), folder / PAGE_NAME))
-    if figures:
-        files += save_figure(draw_recommended(selection), folder / "montage")
-        files += save_figure(draw_curves(selection), folder / "auc-sensors")
+    if not figures:  # those of an earlier selection would show another montage
+        for name in ("montage", "auc-sensors"):
+            for suffix in (".png", ".svg"):
+                (folder / name).with_suffix(suffix).unlink(missing_ok=True)
+        return files
+    files += save_figure(draw_recommended(selection), folder / "montage")
+    files += save_figure(draw_curves(selection), folder / "auc-sensors")
     return files
 
 

@@ -6,6 +6,7 @@ each from the solution before, and return one `Solution` per step of the sequenc
 
 import contextlib
 import functools
+import threading
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -56,7 +57,32 @@ def few_threads(stack: Stack):
     """Keep BLAS to one thread where the matrices are small: there, threads cost more time than they save."""
     if not is_numpy_array(stack.X) or stack.X.size > _SMALL:
         return contextlib.nullcontext()
-    return _threadpools().limit(limits=1, user_api="blas")
+    return _one_thread
+
+
+class _OneThread:
+    """BLAS on one thread while anybody is inside; the first one in sets the limit, the last one out takes it back.
+
+    The limit is the whole process's, and fits may run in several threads.
+    """
+
+    def __init__(self):
+        self._lock, self._inside, self._limit = threading.Lock(), 0, None
+
+    def __enter__(self):
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._limit = _threadpools().limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_):
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limit.restore_original_limits()
+
+
+_one_thread = _OneThread()
 
 
 @functools.cache

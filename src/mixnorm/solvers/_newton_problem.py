@@ -20,8 +20,8 @@ _FEW = 6
 _PATIENCE = 5
 #: γ of the normal map in units of one over the group's share of the trace of the Hessian; measured, flat around this.
 _GAMMA = 10.0
-#: The coarse path by which a far alpha is approached: its ratio, and the gap that is enough on it.
-_COARSE_STEP, _COARSE_TOL = 0.2, 1e-1
+#: The coarse path by which a far alpha is approached: its ratio, and the gap that is enough on it; and a finer one.
+_COARSE, _FINE = (0.2, 1e-1), (0.4, 1e-2)
 #: How many groups may enter together, at least and as a share of those present: with fewer trials than features, else.
 _GROUPS_AT_ONCE = {False: (2, 0.2), True: (8, 1.0)}
 #: With ℓ1, how many coefficients may enter together, and from which correlation on two of them may not.
@@ -94,11 +94,13 @@ class Problem:
             return point, steps
         point, a = self._exact_intercept(point)
         norms, limited = self.atoms.dual_norms(self._descent(point, a)), self.beta > 0
-        current = _COARSE_STEP * np.max(norms[limited] / self.beta[limited], initial=0.0)
+        # Where q is near 1 and trials are few, a path that is too coarse loses itself among edges.
+        step, enough = _FINE if 1 < self.q < 1.2 and self.p.shape[1] < self.Z.shape[2] else _COARSE
+        current = step * np.max(norms[limited] / self.beta[limited], initial=0.0)
         while current > alpha and steps < max_iter:
-            point, taken = self.solve(current, point, _COARSE_TOL, max_iter - steps)
+            point, taken = self.solve(current, point, enough, max_iter - steps)
             steps += taken
-            current *= _COARSE_STEP
+            current *= step
         return point, steps
 
     def solve(self, alpha: float, point: Point, tol: float, max_iter: int) -> tuple[Point, int]:

@@ -67,7 +67,8 @@ def _penalty_curvature(problem: Problem, active: Active, w, tau, gamma):
     coupling = problem.similarity if problem.center is None else 0.0
     if not problem.penalty.is_norm:
         zero = np.zeros_like(w)
-        diagonal = tau[group] + 2 * problem.similarity
+        # the damping matters where a sensor is unpenalised: nothing else bends there along what no trial tells
+        diagonal = tau[group] + 2 * problem.similarity + problem.damping * problem.bend[:, active.features]
         curvature = Curvature(np.ones_like(w), diagonal, zero, group, np.zeros(len(tau)), coupling)
         return curvature, tau[group] * w, np.zeros(len(tau))
     norm = active.atoms.norms(w)

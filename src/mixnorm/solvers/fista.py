@@ -100,7 +100,7 @@ def _iterate(stack: Stack, state: _Iterate, c2: Array) -> _Iterate:
     value = stack.smooth(V, scores_v)
     # Where nearly every trial is beyond the margin the loss is a sum of tiny squares (1 − m)², and the rounding of m
     # weighs more than that of the sum.
-    rounding = 1e-13 * value + 1e-14 * xp.sqrt(value)
+    rounding = 1e-13 * value + 1e-14 * xp.sqrt(value) + 1e-30
     lipschitz = state.lipschitz / 1.02  # steps may grow again: fewer trials inside the margin bend the loss less
     while True:
         step = 1 / lipschitz

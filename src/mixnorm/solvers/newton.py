@@ -56,6 +56,8 @@ class Newton:
 
         For sensors that are left out (β = ∞) and taken in one after another; ℓ2 or a group norm, not ℓ1.
         """
+        if stack.penalty.is_norm and stack.X.shape[1] * stack.groups.sizes.max() == 1:
+            raise ValueError("Subsets of sensors are for ℓ2 and for groups of several coefficients.")
         steps = [replace(stack, alpha=alpha, group_weights=beta) for alpha, beta in zip(alphas, group_weights)]
         return self._sequence(stack, steps, tol, max_iter)
 

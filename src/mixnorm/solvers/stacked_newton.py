@@ -64,6 +64,8 @@ def _solve_chunk(stacks: list[Stack], tol: float, max_iter: int) -> list[Solutio
     problems = StackedProblems(stacks[0])
     A = len(stacks)
     tables = [xp.reshape(xp.stack([getattr(c, name) for c in stacks]), (A, -1)) for name in ("alpha", "similarity")]
+    if not problems.similar:
+        tables[1] = 0 * tables[1]  # nobody to be similar to
     W, b, _ = polish(stacks[0], *stacks[0].start())
     run = StackedRun(problems, max_iter)
     found = run.follow(*tables, _point(problems, W, b), _GOALS[0] * tol)

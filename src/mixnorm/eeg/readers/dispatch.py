@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,17 @@ def read_recording(source: str | Path, **options: Any) -> AnyRecording:
 def read_recordings(*sources: str | Path, **options: Any) -> list[AnyRecording]:
     """Read several sources; a MOABB data set or a folder of files gives one recording per run."""
     told = ReadOptions(**options)
+    _refuse_twice(sources)
     found = [recording for source in sources for recording in _read(source, told)]
     return [checked(recording.without(told.drop) if told.drop else recording) for recording in found]
+
+
+def _refuse_twice(sources: Sequence[str | Path]) -> None:
+    """A file given twice would have its trials on both sides of every fold."""
+    files = [Path(source).resolve() for source in sources if Path(source).is_file()]
+    for place, file in enumerate(files):
+        if file in files[:place]:
+            raise RecordingError(file, "this file is given twice", "name every recording once")
 
 
 def _read(source: str | Path, options: ReadOptions) -> list[AnyRecording]:

@@ -25,8 +25,8 @@ from .stack import Solution, Stack
 
 #: Regularisations of the search and of the refit, in units of the mean variance of a feature; those of the search
 #: times the features per training trial, within bounds: the more trials, the less is needed.
-SEARCH_ALPHAS = np.array([0.0133, 0.133, 1.33])
-_FEWEST, _MOST = 0.02, 2.0
+SEARCH_ALPHAS = np.array([0.01, 0.1, 1.0]) / 0.75
+_FEWEST, _MOST = 0.02, 0.75
 REFIT_ALPHAS = np.logspace(-2.5, 1.5, 9)
 #: Share of the best separation that is enough for a larger alpha: the trials it is chosen by had a say in the order.
 _ENOUGH = 0.99

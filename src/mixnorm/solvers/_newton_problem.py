@@ -22,8 +22,10 @@ _PATIENCE = 5
 _GAMMA = 10.0
 #: The coarse path by which a far alpha is approached: its ratio, and the gap that is enough on it; and a finer one.
 _COARSE, _FINE = (0.2, 1e-1), (0.4, 1e-2)
-#: How many groups may enter together, at least and as a share of those present: with fewer trials than features, else.
-_GROUPS_AT_ONCE = {False: (2, 0.2), True: (8, 1.0)}
+#: So many trials for every coefficient are plenty.
+_PLENTY = 3.0
+#: How many groups may enter together, at least and as a share of those present, from so many trials per coefficient.
+_GROUPS_AT_ONCE = ((_PLENTY, (16, 2.0)), (1.0, (8, 1.0)), (0.0, (2, 0.2)))
 #: With ℓ1, how many coefficients may enter together, and from which correlation on two of them may not.
 _MOST_AT_ONCE, _ALIKE = 4, 0.3
 #: So few coefficients may all be woken at once, if there are four times as many trials.
@@ -65,6 +67,9 @@ class Problem:
         self.trace = self.atoms.sums(self.bend)
         self._active: Active | None = None
         self._is_tiny = self.atom_of.size <= _TINY and self.p.shape[1] >= 4 * d
+        plenty = self.p.shape[1] / d  # trials for every coefficient
+        self._may_jump = self._is_tiny or (T == 1 and self.q > 1 and plenty >= _PLENTY)
+        self._at_once = next(groups for least, groups in _GROUPS_AT_ONCE if plenty >= least)
         self._inverse = np.divide(0.25, self.p, where=self.p > 0, out=np.zeros_like(self.p))
         self.damping = _DAMPING
 
@@ -88,9 +93,12 @@ class Problem:
         self._limited = ((beta > 0) & np.isfinite(beta)).nonzero()[0]
 
     def approach(self, alpha: float, point: Point, max_iter: int) -> tuple[Point, int]:
-        """From the zero model go down a coarse path to near alpha, since a far jump wakes too many groups at once."""
+        """From the zero model go down a coarse path to near alpha, since a far jump wakes too many groups at once.
+
+        Where trials are many, whoever wakes in vain soon leaves again, and the jump is quicker.
+        """
         steps = 0
-        if not self.penalty.is_norm or point.W.any() or self._is_tiny:
+        if not self.penalty.is_norm or point.W.any() or self._may_jump:
             return point, steps
         point, a = self._exact_intercept(point)
         norms, limited = self.atoms.dual_norms(self._descent(point, a)), self.beta > 0
@@ -205,7 +213,7 @@ class Problem:
         outside = np.flatnonzero(~present & (norms > tau * (1 + 1e-10)))
         asking = outside[np.argsort(-norms[outside] / tau[outside], kind="stable")]
         if self.q > 1:
-            least, share = _GROUPS_AT_ONCE[self.p.shape[1] >= self.Z.shape[2]]
+            least, share = self._at_once
             return asking[: max(least, int(share * present.sum()))]
         return self._unlike(asking if self._is_tiny else asking[:_MOST_AT_ONCE])
 

@@ -68,7 +68,7 @@ class Problem:
         self._active: Active | None = None
         self._is_tiny = self.atom_of.size <= _TINY and self.p.shape[1] >= 4 * d
         plenty = self.p.shape[1] / d  # trials for every coefficient
-        self._may_jump = self._is_tiny or (T == 1 and self.q > 1 and plenty >= _PLENTY)
+        self._may_jump = self._is_tiny or (T == 1 and self.q == 2 and plenty >= _PLENTY)
         self._at_once = next(groups for least, groups in _GROUPS_AT_ONCE if plenty >= least)
         self._inverse = np.divide(0.25, self.p, where=self.p > 0, out=np.zeros_like(self.p))
         self.damping = _DAMPING

@@ -242,7 +242,9 @@ def cohort(data, n, split):
 
 def fit_multi(one, grid):
     X, y, who, X_test, y_test = one
-    model = MultiTaskGroupSVCCV(grid[0], similarities=grid[1], cv=3, rule="best", rehearse=False).fit(X, y, subjects=who)
+    model = MultiTaskGroupSVCCV(grid[0], similarities=grid[1], cv=3, rule="best", rehearse=False).fit(
+        X, y, subjects=who
+    )
     aucs = [
         auc(labels, model.decision_function(trials, subjects=t)[:, None])[0]
         for t, (trials, labels) in enumerate(zip(X_test, y_test))

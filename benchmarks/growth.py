@@ -50,6 +50,11 @@ def main():
         table(direction, options) if direction != "hd" else high_density(options)
 
 
+def exponent(now, before):
+    """Growth from one size to its double; nothing where the first was too small to be told."""
+    return f"{np.log2(now / before):.2f}" if before > 0 else ""
+
+
 def table(direction, options):
     """Print one direction, each row with the exponents of the growth since the row before."""
     time_limit, memory_limit = THEORY[direction]
@@ -60,7 +65,7 @@ def table(direction, options):
     for k in range(DOUBLINGS[direction] + 1):
         size = [value * 2**k if i == place else value for i, value in enumerate(BASE)]
         now = measure(size, options.tol or 1e-6, options.repeats)
-        growth = ["", ""] if before is None else [f"{np.log2(now[m] / before[m]):.2f}" for m in ("seconds", "MB")]
+        growth = ["", ""] if before is None else [exponent(now[m], before[m]) for m in ("seconds", "MB")]
         cells = f"{now['seconds']:.3f} | {growth[0]} | {now['MB']:.0f} | {growth[1]} | {now['steps']}"
         print(f"| {size[place]} | {cells} |", flush=True)
         before, first = now, first or now

@@ -6,7 +6,8 @@ path     8 subjects x 10 splits x (3 folds x 20 alphas + refit) of GSVM-2, n = 1
 table    the same by all single-subject methods of the paper, with scoring, choice and test AUC
 multi    MGSVM-2s at UAM size: 30 subjects x 310 features, 50 to 1000 training trials, 10 x 10 grid, 3 folds, 10 splits
 compare, compare-multi
-         some of the fits again by the CPU: alpha, cross-validation scores, sensors and test AUC side by side
+         some of the fits of table, and of multi, again by the CPU: alpha, CV scores, sensors and test AUC
+         side by side
 """
 
 import argparse
@@ -43,6 +44,7 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--small", action="store_true", help="a hundredth of it, to see whether it runs")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes of the CPU's side")
+    parser.add_argument("--splits", type=int, default=2, help="of every size, for compare-multi")
     parser.add_argument("--json", help="write all figures there")
     options = parser.parse_args()
     figures = {"device": device_name(options.device)}
@@ -197,10 +199,15 @@ def differences(mine, theirs):
 # Many subjects.
 
 
-def multi(options, figures):
+def multi_plan(options):
+    """Training sizes, number of splits, the grid, and trials of every subject."""
     subjects, splits, shape, sizes = (3, 2, (5, 4), (30,)) if options.small else (30, 10, (10, 31), SIZES)
-    grid = (4, 3) if options.small else (10, 10)
     data = [eeg_like(max(sizes) + 300, *shape, 1000 + seed) for seed in range(subjects)]
+    return sizes, splits, (4, 3) if options.small else (10, 10), data
+
+
+def multi(options, figures):
+    sizes, splits, grid, data = multi_plan(options)
     figures["multi"] = {}
     with use_device(options.device):
         for n in sizes:
@@ -219,17 +226,22 @@ def multi(options, figures):
 
 
 def compare_multi(options, figures):
-    """Two splits of the smallest size by both."""
-    subjects, shape, n, grid = (3, (5, 4), 30, (4, 3)) if options.small else (30, (10, 31), SIZES[0], (10, 10))
-    data = [eeg_like(n + 300, *shape, 1000 + seed) for seed in range(subjects)]
-    sets = [cohort(data, n, split) for split in range(2)]
-    with use_device(options.device):
-        mine = together([partial(fit_multi, one, grid) for one in sets])
-    start = time.perf_counter()
-    theirs = Parallel(n_jobs=min(2, options.jobs))(delayed(quiet)(fit_multi, one, grid) for one in sets)
-    seconds = time.perf_counter() - start
-    figures["compare-multi"] = differences(mine, theirs)
-    print(f"multi    CPU, 2 splits at {n} trials, {seconds:.1f} s: {figures['compare-multi']}", flush=True)
+    """The first splits of every size, which must have been asked for too, again on the CPU; a line as each is done."""
+    sizes, _, grid, data = multi_plan(options)
+    cells = [(n, split) for n in sizes for split in range(options.splits)]
+    run = Parallel(n_jobs=options.jobs, return_as="generator_unordered")
+    pairs = {n: [] for n in sizes}
+    for (n, split), theirs, seconds in run(delayed(fit_cell)(data, cell, grid) for cell in cells):
+        pairs[n].append((figures["multi"][n]["fits"][split], theirs))
+        found = differences(*zip(*pairs[n]))
+        print(f"multi    CPU, split {split} at {n} trials, {seconds:.0f} s; so far at {n}: {found}", flush=True)
+    figures["compare-multi"] = {n: differences(*zip(*found)) for n, found in pairs.items()}
+
+
+def fit_cell(data, cell, grid):
+    start = time.process_time()
+    found = quiet(fit_multi, cohort(data, *cell), grid)
+    return cell, found, time.process_time() - start
 
 
 def cohort(data, n, split):

@@ -10,6 +10,7 @@ import sklearn
 
 from mixnorm import GroupSVC, GroupSVCCV, MultiTaskGroupSVC, MultiTaskGroupSVCCV, load, save, use_device
 from mixnorm import _device as device_module
+from mixnorm import _together as together_module
 from mixnorm._together import together
 from mixnorm.solvers import stacked_newton
 
@@ -161,9 +162,10 @@ def test_numpy_arrays_are_solved_on_the_device_in_use(name, solved_by):
     assert isinstance(model.coef_, np.ndarray)
     np.testing.assert_allclose(model.objective_, on_host.objective_, rtol=2e-6)
     np.testing.assert_array_equal(model.selected_groups_, on_host.selected_groups_)
+    there = len(solved_by)
     with use_device("cuda"), use_device(None):
         sklearn.clone(estimator).fit(X, Y, **more)
-    assert len(solved_by) <= 2
+    assert len(solved_by) == there
 
 
 @needs_torch
@@ -188,21 +190,74 @@ def tasks():
     return [partial(GroupSVCCV([0.1, 0.03], adaptive=True).fit, X[rows], Y[rows]) for rows in kept]
 
 
-def test_fits_together_are_the_fits_alone_in_fewer_solves(monkeypatch):
-    alone = [task() for task in tasks()]
-    shapes = []
-    import mixnorm._together as module
-
-    plain = module.solve_where_asked
+@pytest.fixture
+def solved_together(monkeypatch):
+    """How many data sets, and of which penalty, were solved at a time."""
+    solves = []
+    plain = together_module.solve_where_asked
     monkeypatch.setattr(
-        module, "solve_where_asked", lambda stack, *rest: shapes.append(stack.shape[0]) or plain(stack, *rest)
+        together_module,
+        "solve_where_asked",
+        lambda stack, *rest: solves.append((getattr(stack.penalty, "q", None), stack.shape[0])) or plain(stack, *rest),
     )
-    joint = together(tasks())
-    assert shapes == [3, 3]  # both stages of the adaptive norm, all three at once
-    for one, other in zip(alone, joint, strict=True):
+    return solves
+
+
+def assert_same_fits(some, others):
+    for one, other in zip(some, others, strict=True):
         np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-10)
         np.testing.assert_array_equal(other.scores_, one.scores_)
         np.testing.assert_array_equal(other.alphas_, one.alphas_)
+
+
+def test_fits_together_are_the_fits_alone_in_fewer_solves(solved_together):
+    alone = [task() for task in tasks()]
+    solved_together.clear()
+    joint = together(tasks())
+    assert solved_together == [(2.0, 3), (2.0, 3)]  # both stages of the adaptive norm, all three at once
+    assert_same_fits(alone, joint)
+
+
+def test_what_several_fits_ask_for_is_solved_once(solved_together):
+    """Equal trials need not be the same array; other weights of them, or other labels, are other problems."""
+    weights = np.linspace(1, 2, 120)
+    touched = X.copy()
+    touched[7, 0, 1] += 0.1
+    fits = [
+        partial(GroupSVCCV([0.1, 0.03], adaptive=True).fit, X, Y),
+        partial(GroupSVCCV([0.1, 0.03]).fit, X.copy(), Y),
+        partial(GroupSVCCV([0.1, 0.03]).fit, X, Y, sample_weight=weights),
+        partial(GroupSVCCV([0.1, 0.03]).fit, X, Y[::-1]),
+        partial(GroupSVCCV([0.2, 0.03]).fit, X, Y),
+        partial(GroupSVCCV([0.1, 0.03]).fit, touched, Y),
+    ]
+    alone = [fit() for fit in fits]
+    solved_together.clear()
+    joint = together(fits)
+    assert solved_together == [(2.0, 5), (2.0, 1)]
+    assert_same_fits(alone, joint)
+
+
+@pytest.mark.usefixtures("torch_as_device")
+def test_all_q_of_a_fit_are_asked_for_at_once(solved_together):
+    fits = [
+        partial(GroupSVCCV([0.1, 0.03], q=(1.5, 2.0)).fit, X, Y),
+        partial(GroupSVCCV([0.1, 0.03], q=(1.5, 2.0)).fit, X[:100], Y[:100]),
+        partial(GroupSVCCV([0.1, 0.03], adaptive=True).fit, X, Y),
+    ]
+    with use_device("cuda"):
+        alone = [fit() for fit in fits]
+        solved_together.clear()
+        joint = together(fits)
+    assert sorted(solved_together[:2]) == [(1.5, 2), (2.0, 2)]
+    assert solved_together[2:] == [(2.0, 1)]  # the second stage of the adaptive norm
+    assert_same_fits(alone, joint)
+
+
+@pytest.mark.usefixtures("torch_as_device")
+def test_an_error_in_a_part_of_a_fit_is_that_of_the_fit():
+    with use_device("cuda"), pytest.raises(ValueError, match="finite values > 0"):
+        together([partial(GroupSVCCV([0.1, -1.0], q=(1.5, 2.0)).fit, X, Y), partial(GroupSVC(0.05).fit, X, Y)])
 
 
 def test_fits_of_other_kinds_are_solved_beside_each_other():
@@ -223,12 +278,10 @@ def test_an_error_of_one_fit_is_raised_when_the_others_are_done():
 
 
 def test_an_interrupt_ends_all_fits(monkeypatch):
-    import mixnorm._together as module
-
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "solve_where_asked", interrupted)
+    monkeypatch.setattr(together_module, "solve_where_asked", interrupted)
     ended = []
 
     def fit():

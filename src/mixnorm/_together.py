@@ -1,7 +1,8 @@
 """Many fits at once: each runs in a thread of its own, and what they want solved goes to the device as one stack.
 
 A GPU is no faster at 4 problems than at 400. Fits that go through the same stages (the splits and subjects of a study)
-ask for stacks of the same kind at the same time; these become the data sets of one stack. No fit knows of the others.
+ask for stacks of the same kind at the same time; these become the data sets of one stack. What several of them ask for
+(the first stage of the adaptive norm is GSVM-2) is solved once. No fit knows of the others.
 """
 
 import threading
@@ -12,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ._device import send_once, solve_where_asked
+from ._device import is_elsewhere, send_once, solve_where_asked
 from .stack import Solution, Stack
 
-#: Fits that run at the same time while none waits for the device.
-_AT_ONCE = 4
 _ROOM: ContextVar["_WaitingRoom | None"] = ContextVar("waiting_room", default=None)
 
 
@@ -41,6 +40,31 @@ class _Request:
         shared = (*shared, stack.center is None)
         return (*shared, *penalty, tuple(sorted(self.options.items())), type(stack.loss).__name__)
 
+    def content(self) -> tuple:
+        """What requests of one kind must share in order to be the same problems; equal trials lie together."""
+        stack = self.stack
+        parts = (stack.y, stack.sample_weight, stack.group_weights, stack.center, self.alphas, self.similarities)
+        return _where(stack.X), *(None if part is None else part.tobytes() for part in parts)
+
+
+class _KnownTrials:
+    """Arrays of trials that were asked about, each content once: of equal ones the first stands for all."""
+
+    def __init__(self):
+        self._alike: dict[tuple, list[np.ndarray]] = {}
+        self._lock = threading.Lock()
+
+    def first_like(self, X: np.ndarray) -> np.ndarray:
+        """Return the first array with the content of X; it is kept, so that nothing else can come to lie there."""
+        some = X.reshape(-1)[:: max(1, X.size // 64)].tobytes()
+        with self._lock:
+            known = self._alike.setdefault((X.shape, some), [])
+            for other in known:
+                if _where(other) == _where(X) or np.array_equal(other, X):
+                    return other
+            known.append(X)
+            return X
+
 
 class _WaitingRoom:
     """Where fits wait until all others wait too; then everything is solved."""
@@ -50,12 +74,14 @@ class _WaitingRoom:
         self._fitting, self._waiting = n_fits, []
         self._served: list[_Request] = []
         self._closed: BaseException | None = None
-        # Dozens of threads that want the interpreter at once get in each other's way: few may run at a time.
-        self.baton = threading.Semaphore(_AT_ONCE)
-        self._trials: tuple[tuple, list[Stack], Stack] | None = None
+        # Threads that want the interpreter at once get in each other's way, and in the device's: one runs at a time.
+        self.baton = threading.Lock()
+        self._known = _KnownTrials()
+        self._trials: tuple[tuple, Stack] | None = None
 
     def ask(self, request: _Request) -> list[Solution]:
         """Wait for a request to be solved; called by a fit, in its thread."""
+        request.stack = replace(request.stack, X=self._known.first_like(request.stack.X))
         with self._change:
             if self._closed is not None:
                 raise self._closed
@@ -67,6 +93,11 @@ class _WaitingRoom:
         if request.error is not None:
             raise request.error
         return request.solutions
+
+    def part(self, number: int) -> None:
+        """Say that a fit goes on as so many."""
+        with self._change:
+            self._fitting += number - 1
 
     def leave(self) -> None:
         """Say that a fit is over."""
@@ -87,8 +118,8 @@ class _WaitingRoom:
                 by_kind.setdefault(request.kind(), []).append(request)
             for alike in by_kind.values():
                 self._solve(alike)
-            for request in self._served:  # only now: a fit that went on early would ask again, and be served alone
-                request.done.set()
+                for request in alike:  # they go on while the device is busy with the next kind
+                    request.done.set()
 
     def close(self, error: BaseException) -> None:
         """Send all fits home with an error, those that wait and those that come."""
@@ -100,17 +131,25 @@ class _WaitingRoom:
 
     def _solve(self, requests: list[_Request]) -> None:
         """Solve requests of one kind as one stack, and hand every one its part."""
+        unlike: dict[tuple, list[_Request]] = {}
+        for request in requests:
+            unlike.setdefault(request.content(), []).append(request)
+        # in the order of their places in memory, so that the trials of the kind before serve again on the device
+        found = [unlike[key] for key in sorted(unlike, key=lambda key: key[0])]
+        first = [same[0] for same in found]
         try:
-            stack = self._merged([request.stack for request in requests])
-            grids = [[getattr(request, name) for request in requests] for name in ("alphas", "similarities")]
+            stack = self._merged([request.stack for request in first])
+            grids = [[getattr(request, name) for request in first] for name in ("alphas", "similarities")]
             grids = [None if grid[0] is None else np.concatenate(grid, axis=1) for grid in grids]
-            solutions = solve_where_asked(stack, *grids, requests[0].options)
+            solutions = solve_where_asked(stack, *grids, first[0].options)
         except Exception as error:
             for request in requests:
                 request.error = error
             return
-        for i, request in enumerate(requests):
-            request.solutions = [Solution(*(getattr(s, f.name)[i : i + 1] for f in fields(s))) for s in solutions]
+        for i, same in enumerate(found):
+            part = [Solution(*(getattr(s, f.name)[i : i + 1] for f in fields(s))) for s in solutions]
+            for request in same:
+                request.solutions = part
 
     def _merged(self, stacks: list[Stack]) -> Stack:
         """Return one stack of several; trials that were merged last are on the device already."""
@@ -118,15 +157,50 @@ class _WaitingRoom:
         if self._trials is None or self._trials[0] != key:
             merged = _merge(stacks)
             merged = replace(merged, X=send_once(merged.X), y=send_once(merged.y))
-            self._trials = key, stacks, merged  # the stacks are kept, so that nothing else can come to lie there
-        merged = self._trials[2]
+            self._trials = key, merged
+        merged = self._trials[1]
         same = replace(stacks[0], X=merged.X, y=merged.y)
         return replace(same, **_merge_problems(stacks, merged.X.shape[2]))
 
 
 def together(tasks: Sequence[Callable[[], Any]]) -> list:
-    """Return the results of all tasks, each a fit or more, whose stacks are solved together."""
+    """Return the results of all tasks, each a fit or more, whose stacks are solved together.
+
+    A fit that is one of several may have parts that go together in turn; they wait where the fit would.
+    """
+    room = _ROOM.get()
+    if room is not None:
+        return _parts(room, tasks)
     room = _WaitingRoom(len(tasks))
+    return _run(tasks, room, room.leave, room.serve)
+
+
+def together_elsewhere(tasks: Sequence[Callable[[], Any]]) -> list:
+    """Return the results of tasks, which go together where a device solves what they ask, else one after the other."""
+    return together(tasks) if is_elsewhere() and len(tasks) > 1 else [task() for task in tasks]
+
+
+def _parts(room: _WaitingRoom, tasks: Sequence[Callable[[], Any]]) -> list:
+    """The tasks of a fit; the last of them to be over leaves its place to the fit."""
+    left, lock = [len(tasks)], threading.Lock()
+
+    def leave() -> None:
+        with lock:
+            left[0] -= 1
+            last = not left[0]
+        if not last:
+            room.leave()
+
+    room.part(len(tasks))
+    room.baton.release()
+    try:
+        return _run(tasks, room, leave, lambda: None)
+    finally:
+        room.baton.acquire()
+
+
+def _run(tasks: Sequence, room: _WaitingRoom, leave: Callable[[], None], meanwhile: Callable[[], None]) -> list:
+    """Run every task in a thread of its own, and something else in this one; return their results."""
     results: list = [None] * len(tasks)
     errors: list[BaseException] = []
 
@@ -137,14 +211,14 @@ def together(tasks: Sequence[Callable[[], Any]]) -> list:
                 results[place] = tasks[place]()
             except BaseException as error:
                 errors.append(error)
-        room.leave()
+        leave()
 
     # a context of its own for each: settings (of scikit-learn, of the device) are those of the caller
     threads = [threading.Thread(target=copy_context().run, args=(run, i), daemon=True) for i in range(len(tasks))]
     for thread in threads:
         thread.start()
     try:
-        room.serve()
+        meanwhile()
     except BaseException as error:  # Ctrl-C
         room.close(error)
         raise

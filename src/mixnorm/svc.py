@@ -14,8 +14,9 @@ from ._device import is_elsewhere
 from ._folds import Fold, cv_routing, route, score_folds, split_folds
 from ._inputs import Trials, all_or_nothing, encode_labels, read_fit
 from ._linear import LinearSensorClassifier
+from ._together import together_elsewhere
 from ._weights import adaptive_weights, check_sample_weight, class_balance
-from .path import Method, check_alpha, check_alphas, largest_alpha, warn_unconverged
+from .path import Method, check_alpha, check_alphas, largest_alpha, make_penalty, warn_unconverged
 from .stack import Solution, Stack
 
 #: From a warning up through the function that warns, `fit` and its guard.
@@ -277,19 +278,23 @@ class GroupSVCCV(_SingleSubject):
         routed = route(self, params, sample_weight)
         labels = self.classes_[(signs > 0).astype(int)]
         folds = split_folds(self.cv, trials.matrix, labels, routed.split, self.scoring)
-        stacks = [Method.of(self, q).stack(trials, signs, self._columns(weights, signs, folds)) for q in qs]
+        methods = [Method.of(self, q) for q in qs]
+        stack = methods[0].stack(trials, signs, self._columns(weights, signs, folds))
         parts = [trials.matrix[fold.test] for fold in folds]
         score = partial(
             score_folds, folds=folds, parts=parts, labels=labels, scoring=self.scoring, params=routed.score
         )
-        stages = [self._stages(Method.of(self, q), stack, score) for q, stack in zip(qs, stacks)]
+        stacks = [replace(stack, penalty=make_penalty(self.penalty, q)) for q in qs]
+        stages = together_elsewhere(
+            [partial(self._stages, method, own, score) for method, own in zip(methods, stacks)]
+        )
         candidates = [stage[-1] for stage in stages]
         best, alpha = choose(candidates, self.rule, self.max_sensors)
         self._set_choice(candidates, several, qs, best, alpha)
         found = candidates[best]
         solved = [solution for stage in stages for choice in stage for solution in choice.solutions]
         warn_unconverged(solved, self.tol, stacklevel=_TO_THE_USER)
-        self._keep(trials, found.stack, found.solutions[alpha], Method.of(self, qs[best]).norm_order)
+        self._keep(trials, found.stack, found.solutions[alpha], methods[best].norm_order)
         self.path_coefs_ = np.stack([s.W[0, 0, :, -1] for s in found.solutions]).astype(trials.dtype)
         self.path_intercepts_ = np.stack([s.b[0, 0, -1] for s in found.solutions]).astype(trials.dtype)
         return self

@@ -67,8 +67,15 @@ def _summary(record):
         reached = {s: _fastest(points, goal, measure) for s, points in record["solvers"].items() if s not in OURS}
         reached = {solver: seconds for solver, seconds in reached.items() if seconds is not None}
         best = min(reached, key=reached.get, default=None)
-        told = f"{best}, {reached[best]:.3g} s, {reached[best] / ours:.1f} times ours" if best else "none got there"
-        yield f"The fastest peer to a {name} of {goal:.0e}: {told}."
+        told = f"The fastest peer to a {name} of {goal:.0e}: "
+        if best is None:
+            yield told + "none got there."
+            continue
+        told += f"{best}, {reached[best]:.3g} s, {reached[best] / ours:.1f} times ours"
+        if name == "suboptimality":
+            same = _fastest(record["solvers"]["mixnorm"], goal, measure)
+            told += f" to that gap, {reached[best] / same:.1f} times ours to that suboptimality ({same:.3g} s)"
+        yield told + "."
 
 
 def _suboptimality(point):

@@ -42,7 +42,8 @@ class Problem:
         used = p.any(axis=0)
         self.p = np.ascontiguousarray(p[:, used])
         self.y = to_numpy(stack.y)[i][:, used]
-        self.Z = to_numpy(stack.X)[i][:, used] * self.y[:, :, None]
+        self.Z = to_numpy(stack.X)[i][:, used]
+        self.Z *= self.y[:, :, None]  # in place: memory that is new takes longer to get than the product
         self.loss: SquaredHinge = stack.loss
         self.penalty = stack.penalty
         self.fit_intercept = stack.fit_intercept

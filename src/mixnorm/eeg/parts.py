@@ -139,10 +139,10 @@ def _kept(place: Path, call: Call) -> Any:
 def _read(place: Path) -> Any:
     """What was kept, or ``_MISSING`` where there is nothing or not what was written: it is then computed anew."""
     try:
-        with np.load(place, allow_pickle=False) as found:
+        with place.open("rb") as file, np.load(file, allow_pickle=False) as found:
             arrays = [found[f"array{number}"] for number in range(len(found.files) - 1)]
             return _unpacked(json.loads(str(found["text"])), arrays)
-    except (OSError, ValueError, KeyError, IndexError, TypeError, zipfile.BadZipFile):
+    except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError, zipfile.BadZipFile):
         return _MISSING
 
 

@@ -256,7 +256,7 @@ def test_files_of_nobody_are_sessions_of_one_person_and_said_to_be(two_people, t
         *two_people, "--out", tmp_path / "out", "--resamplings", 0, "--no-compare", "--no-figures", "--folds", 3
     )
     assert result.exit_code == 0, result.output
-    assert "Note: 2 recordings do not say whose they are (rec_raw.fif, rec_raw.fif, …)" in result.stderr
+    assert "Note: 2 recordings do not say whose they are (rec_raw.fif, rec_raw.fif) and" in result.stderr
     assert "Warning: VEOG: no electrodes by their names" in result.stderr
     assert "leave them out with --drop VEOG or --forbid" in result.stderr
     assert "Note: the folds are the sessions; --folds counts only where there is one." in result.stderr

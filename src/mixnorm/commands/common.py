@@ -124,8 +124,9 @@ def describe(runs: list[Recording | EpochedRecording], named: Collection[str] = 
         )
     unnamed = [Path(run.source).name for run in runs if np.all(np.asarray(run.subject) == NOBODY)]
     if len(unnamed) > 1:
+        names = ", ".join(unnamed[:3]) + (", …" if len(unnamed) > 3 else "")
         click.echo(
-            f"Note: {len(unnamed)} recordings do not say whose they are ({', '.join(unnamed[:3])}, …) and are taken "
+            f"Note: {len(unnamed)} recordings do not say whose they are ({names}) and are taken "
             "for one person's; name one for each with --subjects A,B,…",
             err=True,
         )

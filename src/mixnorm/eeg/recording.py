@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.montage import electrode_positions, no_electrodes, standard_name
+from mixnorm.eeg.montage import electrode_positions, standard_name
 
 UNKNOWN = -1
 """Stands for a label, a stimulus code or a character that the source does not tell."""
@@ -225,8 +225,5 @@ def _description(recording: Recording | EpochedRecording, head: str, body: list[
     strangers = [name for name in recording.ch_names if standard_name(name) is None]
     if strangers:
         body = [*body, f"not electrodes of the 10–10 system: {', '.join(strangers)}"]
-    others = no_electrodes(recording.ch_names)
-    if others:
-        body = [*body, f"named like no electrode, but typed as EEG: {', '.join(others)}; leave out with drop={others}"]
     lines = [*body, *(f"note: {note}" for note in recording.notes)]
     return "\n".join([f"{recording.source}: {head}", *(f"  {line}" for line in lines)])

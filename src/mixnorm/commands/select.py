@@ -67,7 +67,10 @@ _SHOWN = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 @reading_options
 @json_option
 def select(recordings: tuple[str, ...], out: Path | None, figures: bool, as_json: bool, **options: Any) -> None:
-    """Say which electrodes of RECORDINGS are needed, what each buys and what leaving the rest off costs."""
+    """Say which electrodes of RECORDINGS are needed, what each buys and what leaving the rest off costs.
+
+    Stopped at any moment, the same command continues where it was.
+    """
     with messages():
         asked = _asked(options)
         folder = out or Path("mixnorm-results") / f"select-{Path(recordings[0]).stem}"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mixnorm import montages
-from mixnorm.eeg.caution import _low_by_trials, caution_of, few_trials
+from mixnorm.eeg.caution import _interval_over_trials, caution_of, few_trials
 
 
 def subject(n_targets, n_others):
@@ -71,6 +71,9 @@ def test_a_smaller_montage_that_could_be_chance_is_not_covered_by_the_best_one()
     said, unsure = caution_of(found, 0, [subject(100, 200)])
     assert unsure
     assert said.startswith("The interval of the recommended montage (")
+    assert said.endswith(
+        "these trials do not show that it does better than chance; record more, or take more electrodes."
+    )
 
 
 @pytest.mark.parametrize("J", [1, 2])
@@ -96,7 +99,8 @@ def test_the_interval_over_trials_is_delongs():
         variances.append(wins.mean(1).var(ddof=1) / len(targets) + wins.mean(0).var(ddof=1) / len(others))
         aucs.append(wins.mean())
     error = np.sqrt((1 / 2 + found.ratio) * np.mean(variances))
-    assert _low_by_trials(found, 0) == pytest.approx(np.mean(aucs) - 1.959963985 * error, abs=1e-9)
+    wanted = np.mean(aucs) + 1.959963985 * error * np.array([-1, 1])
+    assert _interval_over_trials(found, 0) == pytest.approx(wanted, abs=1e-9)
 
 
 @pytest.mark.parametrize("J", [2, 5])

@@ -147,10 +147,12 @@ def text(found: dict[str, Any]) -> str:
         "",
         f"{len(chosen['sensors'])} of {len(found['sensors'])} electrodes: {', '.join(chosen['sensors'])}",
         recommended["reason"],
+        recommended["caution"],
         *_by_subject(found["by_subject"]),
+        (found["stability"] or {}).get("statement"),
+        source["optimistic"],
     ]
-    notes = (recommended["caution"], (found["stability"] or {}).get("statement"), source["optimistic"])
-    return "\n".join([*lines, *(note for note in notes if note)])
+    return "\n".join(line for line in lines if line is not None)
 
 
 def _table(montages: list[dict[str, Any]], chosen: int) -> list[str]:

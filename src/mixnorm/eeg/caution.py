@@ -29,22 +29,18 @@ def few_trials(subjects: list[Subject]) -> str | None:
 
 def nothing_shown(found: Montages, place: int) -> str | None:
     """What to say where the scores could be chance; None where best and recommended montage are beyond it."""
-    best = int(np.argmax(found.mean))
-    low, high = found.interval()
-    J = len(found.tests)
-    if J >= FEWEST_FOLDS:
-        at = next((at for at in (best, place) if not low[at] > 0.5), None)
-        span = None if at is None else f"{low[at]:.3f} … {high[at]:.3f}"
-    else:
-        at = next((at for at in (best, place) if not _low_by_trials(found, at) > 0.5), None)
-        span = None if at is None else f"by the {J} folds' trials, above {max(_low_by_trials(found, at), 0):.3f}"
-    if at is None:
-        return None
-    which = "best" if at == best else "recommended"
-    return (
-        f"The interval of the {which} montage ({span}) holds 0.5: these trials do not show that any electrode helps; "
-        "record more."
+    asked = (
+        ("best", int(np.argmax(found.mean)), "any electrode helps; record more"),
+        ("recommended", place, "it does better than chance; record more, or take more electrodes"),
     )
+    for which, at, what in asked:
+        low, high = _interval(found, at)
+        if not low > 0.5:
+            return (
+                f"The interval of the {which} montage ({low:.3f} … {high:.3f}) holds 0.5: these trials do not show that "
+                f"{what}."
+            )
+    return None
 
 
 def few_folds(found: Montages) -> str | None:
@@ -75,14 +71,23 @@ def caution_of(found: Montages, place: int, subjects: list[Subject]) -> tuple[st
     return few_folds(found), False
 
 
-def _low_by_trials(found: Montages, place: int) -> float:
-    """Lower end of the 95 % interval of a montage's AUC over trials, each fold's models taken as given."""
+def _interval(found: Montages, place: int) -> tuple[float, float]:
+    """95 % interval of a montage's AUC: over folds or, where these are too few, over trials."""
+    if len(found.tests) < FEWEST_FOLDS:
+        return _interval_over_trials(found, place)
+    low, high = found.interval()
+    return float(low[place]), float(high[place])
+
+
+def _interval_over_trials(found: Montages, place: int) -> tuple[float, float]:
+    """Each fold's models taken as given; within 0 and 1."""
     variances = [
         [_variance(one.signs, one.scores[:, place]) for one in fold if one is not None] for fold in found.tests
     ]
     mean = np.mean([np.mean(fold) / len(fold) for fold in variances])
-    error = np.sqrt((1 / len(variances) + found.ratio) * mean)
-    return float(mean_known(found.by_fold[[place]], axis=1)[0] - norm.ppf(0.975) * error)
+    reach = norm.ppf(0.975) * np.sqrt((1 / len(variances) + found.ratio) * mean)
+    auc = mean_known(found.by_fold[[place]], axis=1)[0]
+    return float(max(auc - reach, 0)), float(min(auc + reach, 1))
 
 
 def _variance(signs: np.ndarray, scores: np.ndarray) -> float:

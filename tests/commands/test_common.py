@@ -21,7 +21,7 @@ from mixnorm.commands.common import (
     reading_options,
     subjects_option,
 )
-from mixnorm.eeg import EpochedRecording, Events, RecordingError, simulated_recording
+from mixnorm.eeg import EpochedRecording, Events, Preparation, RecordingError, prepare, simulated_recording
 
 
 def test_json_has_null_for_what_does_not_exist(tmp_path, capsys):
@@ -161,3 +161,18 @@ def test_channels_that_are_no_electrodes_are_warned_of_by_name(capsys):
     assert "drop=" not in said
     describe([recording], named=("EOG left",))
     assert "Warning" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("recording", "preset", "remedy"),
+    [
+        (simulated_recording(24, n_channels=2, n_informative=1), "epochs", "needs a window; use another --preset"),
+        (epochs("a", "A"), "default", "cannot be filtered any more; use --preset epochs"),
+    ],
+    ids=["continuous", "epochs"],
+)
+def test_a_preset_that_does_not_fit_is_said_with_the_option(recording, preset, remedy):
+    if isinstance(recording, EpochedRecording):
+        recording = replace(recording, X=np.random.default_rng(0).standard_normal((4, 1, 2)))
+    with pytest.raises(click.ClickException, match=f"{remedy}$"), messages():
+        prepare(recording, Preparation.preset(preset))

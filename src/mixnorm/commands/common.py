@@ -87,6 +87,11 @@ def stoppable(folder: Path) -> Iterator[None]:
         sys.exit(130)
 
 
+#: What else is asked for in Python's words, and how the command line asks for it.
+_PHRASES = {
+    "use the preset 'epochs' or a preparation with band=None": "use --preset epochs",
+    "give one as window=(start, stop); choose another preparation": "use another --preset",
+}
 _PYTHON = re.compile(r"\b(target|nontarget|drop|ch_names|sfreq|subjects)=(…|\[('[^\]]*')\])")
 
 
@@ -104,6 +109,8 @@ def as_options(text: str) -> str:
         values = re.findall(r"'([^']*)'", found[3] or "") or ["…"]
         return " ".join(f"{name} {shlex.quote(value) if value != '…' else value}" for value in values)
 
+    for python, ours in _PHRASES.items():
+        text = text.replace(python, ours)
     return _PYTHON.sub(option, text)
 
 

@@ -36,10 +36,8 @@ def nothing_shown(found: Montages, place: int) -> str | None:
     for which, at, what in asked:
         low, high = _interval(found, at)
         if not low > 0.5:
-            return (
-                f"The interval of the {which} montage ({low:.3f} … {high:.3f}) holds 0.5: these trials do not show that "
-                f"{what}."
-            )
+            span = f"{low:.3f} … {high:.3f}"
+            return f"The interval of the {which} montage ({span}) holds 0.5: these trials do not show that {what}."
     return None
 
 

@@ -352,7 +352,7 @@ def _stability(case: _Case, tell: Callable[[str], None]) -> StabilitySelection |
         trial_groups=groups,
         group_weights=case.wishes.group_weights,
     )
-    return case.run(f"stability over {case.options.n_resamplings} halves", case.subjects, [call], n_jobs=1)[0]
+    return case.run(f"stability by {case.options.n_resamplings} pairs of halves", case.subjects, [call], n_jobs=1)[0]
 
 
 def _path(case: _Case, n_alphas: int = 20) -> dict[str, Any]:

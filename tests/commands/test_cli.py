@@ -137,7 +137,7 @@ def test_train_takes_names_of_subjects_and_warns_as_select_does(files, tmp_path)
 def test_train_refuses_folds_that_cannot_be_and_another_rate(files, tmp_path):
     done = mixnorm("train", files[0], "-o", tmp_path / "m.mixnorm", "--folds", 500)
     assert done.returncode == 1
-    assert "500 folds were asked for, but there are 4 characters and 80 trials of the smaller class" in done.stderr
+    assert "500 folds were asked for, but subject A has 4 characters and 80 trials of the smaller class" in done.stderr
     done = mixnorm("train", files[0], "-o", tmp_path / "m.mixnorm", "--sfreq", 128)
     assert done.returncode == 1
     assert "its own sampling rate is 256 Hz, but --sfreq … says 128 Hz; leave --sfreq … out" in done.stderr

@@ -134,7 +134,7 @@ def test_report_writes_the_files_of_a_selection_again(done, tmp_path):
         (("--sensors", "6"), "6 sensors were asked for, but there are only 5"),
         (
             ("--folds", "500"),
-            "500 folds were asked for, but there are 2 characters and 40 trials of the smaller class",
+            "500 folds were asked for, but subject A has 2 characters and 40 trials of the smaller class",
         ),
         (("--subjects", "A,B"), "--subjects … names 2 (A, B) for 1 recordings; name one for each, in order"),
         (("--sfreq", "250"), "sub-A_ses-1_raw.fif: its own sampling rate is 256 Hz, but --sfreq … says 250 Hz"),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mixnorm.eeg import (
+    Parts,
     Preparation,
     SelectOptions,
     honest_folds,
@@ -202,7 +203,9 @@ def test_enough_trials_need_no_caution(design):
 
 
 def test_more_folds_than_can_be_tested_are_refused(design):
-    with pytest.raises(ValueError, match="3 folds were asked for, but there are 2 characters and 40 trials of the sm"):
+    with pytest.raises(
+        ValueError, match="3 folds were asked for, but subject S1 has 2 characters and 40 trials of the sm"
+    ):
         select_montage(design, replace(QUICK, n_folds=3))
     blocks = replace(design, character=np.full(len(design), -1))
     with pytest.raises(
@@ -210,4 +213,24 @@ def test_more_folds_than_can_be_tested_are_refused(design):
     ):
         select_montage(blocks, replace(QUICK, n_folds=41))
     assert len(honest_folds(blocks, 40)) == 40
+    two = replace(blocks, subject=np.repeat(["A", "B"], [200, 40]))
+    with pytest.raises(ValueError, match="10 folds were asked for, but subject B has"):
+        select_montage(two, replace(QUICK, n_folds=10))
     assert len(honest_folds(design)) == 2
+
+
+def test_parts_are_taken_for_the_same_trials_wishes_and_names_alone(design, tmp_path):
+    told = []
+    parts = Parts(tmp_path / "parts", "1", told.append)
+    quick = replace(QUICK, n_resamplings=0)
+    first = select_montage(design, quick, parts=parts).to_json()
+    assert told == []
+    assert select_montage(design, replace(quick, n_jobs=2), parts=parts).to_json() == first
+    assert [what.split(" parts")[0] for what in told] == ["montages: 3 of 3", "path: 1 of 1"]
+    told.clear()
+    louder = replace(design, X=2 * design.X)
+    renamed = replace(design, ch_names=("F1", *design.ch_names[1:]))
+    select_montage(louder, quick, parts=parts)
+    select_montage(renamed, quick, parts=parts)
+    select_montage(design, replace(quick, cost={"Cz": 2.0}), parts=parts)
+    assert told == []

@@ -62,8 +62,10 @@ def _possible(n_folds: int | None, design: Design, units: str) -> int:
     count = len(np.unique(design.character)) if units == "characters" else len(design)
     fewest = int(np.unique(design.y, return_counts=True)[1].min())
     if n_folds > min(count, fewest):
+        whose = np.unique(design.subject)
+        of = f"subject {whose[0]!s} has" if len(whose) == 1 else "there are"
         raise ValueError(
-            f"{n_folds} folds were asked for, but there are {count} {units} and {fewest} trials of the smaller class; "
+            f"{n_folds} folds were asked for, but {of} {count} {units} and {fewest} trials of the smaller class; "
             f"take at most {min(count, fewest)} folds."
         )
     return n_folds

@@ -228,7 +228,8 @@ class _Case:
             return run_calls(calls, n_jobs)
         data = [array for one in subjects for array in (one.X, one.signs, one.number, one.trial_groups)]
         wishes = (self.wishes.keep, self.wishes.forbid, self.wishes.cost)
-        return self.parts.run(name, digest(*data, *wishes, self.design.preparation), calls, n_jobs)
+        about = digest(*data, *wishes, self.design.ch_names, self.design.preparation)
+        return self.parts.run(name, about, calls, n_jobs)
 
     def scored(self, subjects: list[Subject], find: Callable | None = None, name: str = "montages") -> Montages:
         return score_montages(

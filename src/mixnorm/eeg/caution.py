@@ -52,7 +52,7 @@ def few_folds(found: Montages) -> str | None:
     many = "fold" if J == 1 else "folds"
     return (
         f"Only {J} {many}: the classes are told apart beyond chance, but the intervals{span} say next to nothing "
-        "about another session; record more of them."
+        "about another session; record more."
     )
 
 

@@ -101,6 +101,7 @@ def test_names_of_subjects_reach_the_reader():
             "leave them out with drop=['Fz', 'left eye', 'C z']",
             "leave them out with --drop Fz --drop 'left eye' --drop 'C z'",
         ),
+        (f"leave them out with drop={['a]b', chr(39)]}", "leave them out with --drop 'a]b' --drop ''\"'\"''"),
         ("subjects=… names 1 (Ann) for 2", "--subjects … names 1 (Ann) for 2"),
         ("a file called sfreq=1.mat; alpha=… is no option", "a file called sfreq=1.mat; alpha=… is no option"),
     ],

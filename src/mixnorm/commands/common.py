@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
@@ -92,7 +93,7 @@ _PHRASES = {
     "use the preset 'epochs' or a preparation with band=None": "use --preset epochs",
     "give one as window=(start, stop); choose another preparation": "use another --preset",
 }
-_PYTHON = re.compile(r"\b(target|nontarget|drop|ch_names|sfreq|subjects)=(…|\[('[^\]]*')\])")
+_PYTHON = re.compile(r"\b(target|nontarget|drop|ch_names|sfreq|subjects)=(…|\[(?:'[^']*'|\"[^\"]*\"|, )+\])")
 
 
 def as_options(text: str) -> str:
@@ -106,8 +107,8 @@ def as_options(text: str) -> str:
 
     def option(found: re.Match) -> str:
         name = f"--{found[1].replace('_', '-')}"
-        values = re.findall(r"'([^']*)'", found[3] or "") or ["…"]
-        return " ".join(f"{name} {shlex.quote(value) if value != '…' else value}" for value in values)
+        values = ["…"] if found[2] == "…" else [shlex.quote(value) for value in ast.literal_eval(found[2])]
+        return " ".join(f"{name} {value}" for value in values)
 
     for python, ours in _PHRASES.items():
         text = text.replace(python, ours)

@@ -226,7 +226,7 @@ class _Case:
         """Make calls about some of the subjects; what an earlier run has finished is taken from there."""
         if self.parts is None:
             return run_calls(calls, n_jobs)
-        data = [array for one in subjects for array in (one.X, one.signs, one.number, one.trial_groups)]
+        data = [value for one in subjects for value in vars(one).values()]  # all there is, also what is added later
         wishes = (self.wishes.keep, self.wishes.forbid, self.wishes.cost)
         about = digest(*data, *wishes, self.design.ch_names, self.design.preparation)
         return self.parts.run(name, about, calls, n_jobs)

@@ -234,3 +234,13 @@ def test_parts_are_taken_for_the_same_trials_wishes_and_names_alone(design, tmp_
     select_montage(renamed, quick, parts=parts)
     select_montage(design, replace(quick, cost={"Cz": 2.0}), parts=parts)
     assert told == []
+
+
+def test_parts_of_one_subject_are_not_those_of_several(design, tmp_path):
+    """The first subject alone and all subjects together begin with the same trials."""
+    two = replace(trials_of(design, np.arange(240) < 180), subject=np.repeat(["A", "B"], 90))
+    quick = replace(QUICK, n_resamplings=0, n_folds=2, sensors=2)
+    wanted = select_montage(two, quick).to_json()
+    parts = Parts(tmp_path / "parts", "1")
+    assert select_montage(two, quick, parts=parts).to_json() == wanted
+    assert select_montage(two, quick, parts=parts).to_json() == wanted

@@ -53,15 +53,15 @@ def run(tmp_path, recording, folder, last=0):
 def test_killed_and_started_again_it_ends_in_the_same_bits(recording, tmp_path):
     whole, in_all = run(tmp_path, recording, "whole")
     assert whole.returncode == 0, whole.stderr
-    # two folds and all trials, by our order and four others; stability, the path
-    assert in_all == 5 * 3 + 2
-    killed, before = run(tmp_path, recording, "again", 7)
+    # two folds and all trials, by our order, four others and on the path; stability
+    assert in_all == 6 * 3 + 1
+    killed, before = run(tmp_path, recording, "again", 9)
     assert killed.returncode == -signal.SIGKILL
-    assert before == 7
+    assert before == 9
     assert not (tmp_path / "again" / "selection.json").exists()
     resumed, rest = run(tmp_path, recording, "again")
     assert resumed.returncode == 0, resumed.stderr
-    assert rest == in_all - 7
+    assert rest == in_all - 9
     assert resumed.stdout == whole.stdout
     names = sorted(file.name for file in (tmp_path / "whole").iterdir())
     assert names == sorted(file.name for file in (tmp_path / "again").iterdir())
@@ -78,11 +78,11 @@ def test_killed_and_started_again_it_ends_in_the_same_bits(recording, tmp_path):
 def test_parts_of_other_wishes_are_not_taken_and_go_when_all_is_written(recording, tmp_path, monkeypatch):
     arguments = [recording, "--out", tmp_path / "out", "--no-figures", "--resamplings", 0, "--no-compare"]
 
-    def stop(case):
+    def stop(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("mixnorm.eeg.selection._path", stop)
+        patched.setattr("mixnorm.eeg.selection._path_without", stop)
         assert CliRunner().invoke(select, [*map(str, arguments)]).exit_code == 130
     assert len(list((tmp_path / "out" / ".parts").iterdir())) == 3
     result = CliRunner().invoke(select, [*map(str, arguments), "--forbid", "Cz"])

@@ -226,7 +226,7 @@ def test_parts_are_taken_for_the_same_trials_wishes_and_names_alone(design, tmp_
     first = select_montage(design, quick, parts=parts).to_json()
     assert told == []
     assert select_montage(design, replace(quick, n_jobs=2), parts=parts).to_json() == first
-    assert [what.split(" parts")[0] for what in told] == ["montages: 3 of 3", "path: 1 of 1"]
+    assert [what.split(" parts")[0] for what in told] == ["montages: 3 of 3", "path: 1 of 1", "path in folds: 2 of 2"]
     told.clear()
     louder = replace(design, X=2 * design.X)
     renamed = replace(design, ch_names=("F1", *design.ch_names[1:]))

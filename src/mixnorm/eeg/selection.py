@@ -172,7 +172,7 @@ def select_montage(
     own = _by_subject(case, found, place, tell)
     stable = _stability(case, tell)
     tell("path")
-    path = case.run("path", case.subjects, [call_of(_path, case)], n_jobs=1)[0]
+    path = _path(case)
     curves = [curve("mixnorm", found.sizes, found.by_fold, found.ratio), *_compared(case, tell)]
     sensors = [design.ch_names[i] for i in found.order[: found.sizes[place]]]
     alphas = {name: float(models.alphas[place]) for name, models in zip(case.names, found.models, strict=True)}
@@ -241,9 +241,9 @@ class _Case:
             find=find,
         )
 
-    def scaled(self) -> list[NDArray[np.float64]]:
-        """All trials of each subject, scaled by themselves."""
-        return [self.design.preparation.scaler().fit_transform(one.X) for one in self.subjects]
+    def scaled(self, one: Subject, train: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """All trials of a subject, scaled by some of them."""
+        return self.design.preparation.scaler().fit(one.X[train]).transform(one.X)
 
 
 def _prepared(source: Any, preparation: Preparation | None) -> tuple[Design, Sequence[Recording | EpochedRecording]]:
@@ -340,7 +340,7 @@ def _stability(case: _Case, tell: Callable[[str], None]) -> StabilitySelection |
     if not case.options.n_resamplings or int((~(case.wishes.keep | case.wishes.forbid)).sum()) < 2:
         return None
     tell("stability")
-    X = np.concatenate(case.scaled())
+    X = np.concatenate([case.scaled(one, np.ones(len(one.X), dtype=bool)) for one in case.subjects])
     signs = np.concatenate([one.signs for one in case.subjects])
     groups = np.concatenate([one.trial_groups for one in case.subjects])
     if len(np.unique(groups)) < N_BLOCKS:
@@ -358,25 +358,26 @@ def _stability(case: _Case, tell: Callable[[str], None]) -> StabilitySelection |
 
 def _path(case: _Case, n_alphas: int = 20) -> dict[str, Any]:
     """The mixed-norm path, one norm over all subjects: sensors on it, and its AUC on the test trials of each fold."""
-    fold_of = np.concatenate([one.number for one in case.subjects])
-    refitted = _joint_path(case, n_alphas, np.concatenate(case.scaled()), np.ones(len(fold_of), dtype=bool))
-    scores = []
-    for fold in np.unique(fold_of):
+    (whole,) = case.run("path", case.subjects, [call_of(_path_without, case, None, n_alphas)], n_jobs=1)
+    folds = []
+    for fold in np.unique(np.concatenate([one.number for one in case.subjects])):
         parts = [one.take(mask) for one in case.subjects for mask in (one.number == fold, one.number != fold)]
         if all(part.has_both_classes for part in parts):
-            X = np.concatenate([_scaled_by(case, one, one.number != fold) for one in case.subjects])
-            scores.append(_joint_path(case, refitted.alphas_, X, fold_of != fold).scores_[0, :, 0])
+            folds.append(call_of(_path_without, case, fold, whole["alphas"]))
+    scores = [found["auc"] for found in case.run("path in folds", case.subjects, folds, n_jobs=1)]
     mean = np.mean(scores, axis=0) if scores else np.full(n_alphas, np.nan)
     return {
-        "alphas": numbers(refitted.alphas_, 6),
-        "n_selected": [int(count) for count in refitted.n_selected_[0]],
+        "alphas": numbers(whole["alphas"], 6),
+        "n_selected": [int(count) for count in whole["n_selected"]],
         "auc": numbers(mean, 6),
     }
 
 
-def _joint_path(case: _Case, alphas: Any, X: NDArray, train: NDArray) -> MultiTaskGroupSVCCV:
-    """A path learned on some trials and scored on the others (on the same ones where there are no others)."""
-    test = train if train.all() else ~train
+def _path_without(case: _Case, fold: int | None, alphas: Any) -> dict[str, NDArray]:
+    """The path learned without the trials of a fold and scored on these; None: learned and scored on all."""
+    fold_of = np.concatenate([one.number for one in case.subjects])
+    train = fold_of != fold
+    test = ~train if fold is not None else train
     model = MultiTaskGroupSVCCV(
         alphas,
         similarities=[0.0],
@@ -384,13 +385,11 @@ def _joint_path(case: _Case, alphas: Any, X: NDArray, train: NDArray) -> MultiTa
         cv=[(np.flatnonzero(train), np.flatnonzero(test))],
         tol=1e-3,
     )
+    X = np.concatenate([case.scaled(one, one.number != fold) for one in case.subjects])
     signs = np.concatenate([one.signs for one in case.subjects])
     with warnings.catch_warnings():
         # Sensors to keep are not penalised; where they alone separate the trials there is no certificate. The path is
         # shown, and nothing is chosen by it.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(X, signs, subjects=np.repeat(case.names, [len(one.signs) for one in case.subjects]))
-
-
-def _scaled_by(case: _Case, one: Subject, train: NDArray) -> NDArray:
-    return case.design.preparation.scaler().fit(one.X[train]).transform(one.X)
+        model.fit(X, signs, subjects=np.repeat(case.names, [len(one.signs) for one in case.subjects]))
+    return {"alphas": model.alphas_, "n_selected": model.n_selected_[0], "auc": model.scores_[0, :, 0]}

@@ -30,6 +30,7 @@ def selection(n_sensors=8, *, names=None, seed=0, subjects=("S1",), stability=Tr
             "n_sensors": best,
             "reason": f"The smallest montage within one standard error (0.012) of the best ({auc.max():.3f} "
             f"with {int(np.argmax(auc)) + 1} sensors).",
+            "caution": None,
         },
         "curves": _curves(auc, rng),
         "stability": _stability(frequency) if stability else None,
@@ -140,6 +141,8 @@ def _by_subject(subjects, order, rng):
             "sensors": [str(name) for name in rng.permutation(order)[:n]],
             "auc": float(0.85 + 0.1 * rng.random()),
             "common_auc": float(0.84 + 0.1 * rng.random()),
+            "newcomer_auc": float(0.75 + 0.1 * rng.random()),
+            "caution": None,
         }
         for subject, n in zip(subjects, rng.integers(3, 8, len(subjects)).tolist())
     ]

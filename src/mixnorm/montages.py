@@ -299,7 +299,7 @@ def _stack(X: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> Stack:
 
 
 def score_montages(
-    subjects: list[Subject], *, cv, wishes: Wishes | None = None, scaler=None, n_jobs: int | None = None, find=None
+    subjects: list[Subject], *, cv, wishes: Wishes | None = None, scaler=None, run=None, find=None
 ) -> Montages:
     """Search the montages on all trials, and score the search on the test trials of every outer fold.
 
@@ -312,8 +312,9 @@ def score_montages(
     wishes : Wishes, optional
     scaler : transformer, optional
         Learned on the training trials of each fold and subject.
-    n_jobs : int or None
-        Outer folds in parallel.
+    run : callable, optional
+        Makes delayed calls, one for each outer fold and one for all trials, and returns their results in order, as
+        ``joblib.Parallel(n_jobs=2)`` does; by default one after the other.
     find : callable, optional
         Another way to choose: from (X, signs, folds) of each subject to (order, sizes).
     """
@@ -322,13 +323,15 @@ def score_montages(
     folds = [fold for fold in np.unique(np.concatenate([one.number for one in subjects])) if _usable(subjects, fold)]
     if not folds:
         raise ValueError("No fold has trials of both classes to test on and to learn from; take fewer folds.")
-    found = Parallel(n_jobs=n_jobs)(delayed(_without)(subjects, fold, cv, scaler, find) for fold in [*folds, None])
+    run = Parallel(n_jobs=1) if run is None else run
+    calls = [delayed(_tested)(subjects, fold, cv, scaler, find) for fold in folds]
+    *tested, models = run([*calls, delayed(_learned)(subjects, cv, scaler, find)])
     share = np.array([np.mean([np.mean(one.number == fold) for one in subjects]) for fold in folds])
     return Montages(
-        found[-1][0],
-        [tests for _, tests in found[:-1]],
+        models,
+        [tests for _, tests in tested],
         float(np.mean(share / (1 - share))),
-        [models[0].order for models, _ in found[:-1]],
+        [order for order, _ in tested],
     )
 
 
@@ -342,6 +345,17 @@ def _usable(subjects: list[Subject], fold: int) -> bool:
     if any(not one.take(one.number != fold).has_both_classes for one in subjects):
         return False
     return any(one.take(one.number == fold).has_both_classes for one in subjects)
+
+
+def _tested(subjects: list[Subject], fold, cv, scaler, find) -> tuple[np.ndarray, list["Tested | None"]]:
+    """Return the order found without the trials of a fold, and the scores of these trials."""
+    models, tests = _without(subjects, fold, cv, scaler, find)
+    return models[0].order, tests
+
+
+def _learned(subjects: list[Subject], cv, scaler, find) -> list[Models]:
+    """Learn on all trials."""
+    return _without(subjects, None, cv, scaler, find)[0]
 
 
 def _without(subjects: list[Subject], fold, cv, scaler, find) -> tuple[list[Models], list[Tested | None]]:

@@ -1,12 +1,27 @@
 import json
 import math
+import re
+from dataclasses import replace
+from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from mixnorm.commands.common import messages, print_json, progress, read_options, reading_options
-from mixnorm.eeg import RecordingError
+from mixnorm.commands.common import (
+    _READING,
+    as_options,
+    describe,
+    jobs_option,
+    messages,
+    print_json,
+    progress,
+    read_options,
+    reading_options,
+    subjects_option,
+)
+from mixnorm.eeg import EpochedRecording, Events, Preparation, RecordingError, prepare, simulated_recording
 
 
 def test_json_has_null_for_what_does_not_exist(tmp_path, capsys):
@@ -52,7 +67,7 @@ def test_options_about_reading_reach_the_reader():
     def command(**reading):
         click.echo(json.dumps(read_options(reading)))
 
-    arguments = ["--target", "a", "--target", "b", "--drop", "Fp1", "--ch-names", "Fz,Cz", "--sfreq", "250"]
+    arguments = ["--target", "a", "--target", "b", "--drop", "Fp1", "--ch-names", "Fz, Cz", "--sfreq", "250"]
     found = json.loads(CliRunner().invoke(command, arguments).output)
     expected = {
         "target": ["a", "b"],
@@ -62,3 +77,103 @@ def test_options_about_reading_reach_the_reader():
         "sfreq": 250.0,
     }
     assert found == expected
+
+
+def test_names_of_subjects_reach_the_reader():
+    @click.command()
+    @subjects_option
+    @reading_options
+    def command(**reading):
+        click.echo(json.dumps(read_options(reading)))
+
+    for given, names in ((["--subjects", "Ann, Bob"], ["Ann", "Bob"]), ([], [])):
+        assert json.loads(CliRunner().invoke(command, given).output)["subjects"] == names
+
+
+@pytest.mark.parametrize(
+    ("python", "option"),
+    [
+        ("say it with sfreq=… (Hz)", "say it with --sfreq … (Hz)"),
+        ("name them with ch_names=…", "name them with --ch-names …"),
+        ("with target=… and nontarget=…", "with --target … and --nontarget …"),
+        ("leave them out with drop=['Fz']", "leave them out with --drop Fz"),
+        (
+            "leave them out with drop=['Fz', 'left eye', 'C z']",
+            "leave them out with --drop Fz --drop 'left eye' --drop 'C z'",
+        ),
+        (f"leave them out with drop={['a]b', chr(39)]}", "leave them out with --drop 'a]b' --drop ''\"'\"''"),
+        ("subjects=… names 1 (Ann) for 2", "--subjects … names 1 (Ann) for 2"),
+        ("a file called sfreq=1.mat; alpha=… is no option", "a file called sfreq=1.mat; alpha=… is no option"),
+    ],
+)
+def test_keywords_of_python_become_options(python, option):
+    assert as_options(python) == option
+    with pytest.raises(click.ClickException) as caught, messages():
+        raise ValueError(python)
+    assert str(caught.value) == option
+
+
+def test_every_keyword_in_a_message_of_the_readers_has_an_option():
+    import mixnorm.eeg
+
+    sources = Path(mixnorm.eeg.__file__).parent.rglob("*.py")
+    found = {word for path in sources for word in re.findall(r"(\w+)=(?:…|\{\[)", path.read_text(encoding="utf-8"))}
+    command = click.command()(reading_options(subjects_option(lambda: None)))
+    options = {parameter.name for parameter in command.params}
+    assert len(_READING) == 5
+    assert {"sfreq", "ch_names", "target", "drop", "subjects"} <= found <= options
+    for word in found:
+        assert as_options(f"{word}=…").startswith("--")
+
+
+def test_zero_processes_are_refused():
+    command = click.command()(jobs_option(lambda jobs: click.echo(jobs)))
+    result = CliRunner().invoke(command, ["--jobs", "0"])
+    assert result.exit_code == 2
+    assert "0 processes would do nothing; 1 is one at a time, -1 one per core" in result.output
+    assert CliRunner().invoke(command, ["--jobs", "-1"]).output == "-1\n"
+    assert CliRunner().invoke(command, []).output == "1\n"
+
+
+def epochs(source, subject):
+    events = Events.of(np.arange(4), [0, 1, 0, 1])
+    labels = {"subject": np.full(4, subject), "session": np.full(4, source)}
+    return EpochedRecording(
+        np.zeros((4, 1, 2)), ("Cz",), np.array([0, 0.1]), events, **labels, source=source, positions=np.zeros((1, 3))
+    )
+
+
+def test_recordings_of_nobody_are_said_to_be_taken_for_one_persons(capsys):
+    describe([epochs("a", "unknown"), epochs("b", "unknown")])
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "Note: 2 recordings do not say whose they are (a, b) and" in said.err
+    assert "with --subjects A,B,…" in said.err
+    describe([epochs("a", "unknown"), epochs("b", "Bob")])
+    assert "Note: " not in capsys.readouterr().err
+
+
+def test_channels_that_are_no_electrodes_are_warned_of_by_name(capsys):
+    recording = replace(simulated_recording(24, n_channels=3, n_informative=1), ch_names=("Fz", "EOG left", "M1"))
+    describe([recording], forbid=True)
+    said = capsys.readouterr().err
+    assert "Warning: EOG left: no electrodes by their names" in said
+    assert said.rstrip().endswith("leave them out with --drop 'EOG left' or --forbid")
+    assert "drop=" not in said
+    describe([recording], named=("EOG left",))
+    assert "Warning" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("recording", "preset", "remedy"),
+    [
+        (simulated_recording(24, n_channels=2, n_informative=1), "epochs", "needs a window; use another --preset"),
+        (epochs("a", "A"), "default", "cannot be filtered any more; use --preset epochs"),
+    ],
+    ids=["continuous", "epochs"],
+)
+def test_a_preset_that_does_not_fit_is_said_with_the_option(recording, preset, remedy):
+    if isinstance(recording, EpochedRecording):
+        recording = replace(recording, X=np.random.default_rng(0).standard_normal((4, 1, 2)))
+    with pytest.raises(click.ClickException, match=f"{remedy}$"), messages():
+        prepare(recording, Preparation.preset(preset))

@@ -5,14 +5,18 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
+from sklearn.metrics import roc_auc_score
 
 from mixnorm import load
 from mixnorm.commands.report import report
-from mixnorm.commands.select import select
+from mixnorm.commands.select import select, text
 from mixnorm.eeg import read_recording, simulated_recording, to_raw
+from mixnorm.report.selection import write_selection
+from selections import selection
 
 pytest.importorskip("mne")
 pytest.importorskip("matplotlib")
@@ -102,6 +106,12 @@ def test_in_words(recording, tmp_path):
     assert re.search(r"2 of 5 electrodes: \w+, \w+", result.stdout)
     assert "2 sensors were asked for" in result.stdout
     assert "may be optimistic" in result.stdout
+    document = json.loads((tmp_path / "out" / "selection.json").read_text(encoding="utf-8"))
+    best = max(document["montages"], key=lambda row: row["auc"])
+    (row,) = [line for line in result.stdout.splitlines() if "best" in line and "←" in line]
+    assert row.split()[:2] == [str(best["n_sensors"]), f"{best['auc']:.3f}"]
+    assert "Only 2 folds" in document["recommended"]["caution"]
+    assert document["recommended"]["caution"] in result.stdout
     # a second run takes the place of the first
     again = run(recording, "--out", tmp_path / "out", "--sensors", 3, *QUICK)
     assert again.exit_code == 0, again.output
@@ -122,6 +132,13 @@ def test_report_writes_the_files_of_a_selection_again(done, tmp_path):
         (("--keep", "Fzz"), "keep names 'Fzz', which is no sensor here; did you mean Fz?"),
         (("--forbid", "Fz,Cz,Pz,Oz,P3"), "All 5 sensors are forbidden"),
         (("--sensors", "6"), "6 sensors were asked for, but there are only 5"),
+        (
+            ("--folds", "500"),
+            "500 folds were asked for, but subject A has 2 characters and 40 trials of the smaller class",
+        ),
+        (("--subjects", "A,B"), "--subjects … names 2 (A, B) for 1 recordings; name one for each, in order"),
+        (("--sfreq", "250"), "sub-A_ses-1_raw.fif: its own sampling rate is 256 Hz, but --sfreq … says 250 Hz"),
+        (("--ch-names", "A,B,C,D,E"), "its channels have names of their own (Fz, Cz, Pz, Oz, P3)"),
     ],
 )
 def test_bad_wishes_are_one_line_and_write_nothing(recording, tmp_path, arguments, message):
@@ -164,3 +181,86 @@ def test_figures_of_an_earlier_selection_do_not_stay(recording, tmp_path):
     (tmp_path / "montage.png").write_bytes(b"old")
     assert run(recording, "--out", tmp_path, *QUICK).exit_code == 0
     assert not (tmp_path / "montage.png").exists()
+
+
+def test_no_processes_are_refused(recording, tmp_path):
+    result = run(recording, "--out", tmp_path / "out", "--jobs", 0)
+    assert result.exit_code == 2
+    assert "0 processes would do nothing" in result.output
+
+
+@pytest.mark.parametrize("best", [1, 5, 7])
+def test_the_table_shows_the_best_montage_wherever_it_is(best):
+    found = selection(12)
+    found["montages"][best - 1]["auc"] = 0.99
+    found["recommended"] |= {"n_sensors": 3}
+    marked = [line for line in text(found).splitlines() if "best" in line and "←" in line]
+    assert [line.split()[:2] for line in marked] == [[str(best), "0.990"]]
+    found["recommended"] |= {"n_sensors": best}
+    assert "← recommended, best" in text(found)
+
+
+def test_what_must_be_known_before_trusting_it_is_in_the_words_and_in_montage_json(tmp_path):
+    found = selection(8)
+    found["recommended"] |= {"caution": "There are only 7 targets."}
+    assert "There are only 7 targets." in text(found).splitlines()
+    write_selection(found, tmp_path, figures=False)
+    assert (
+        json.loads((tmp_path / "montage.json").read_text(encoding="utf-8"))["caution"] == "There are only 7 targets."
+    )
+
+
+@pytest.fixture(scope="module")
+def two_people(tmp_path_factory):
+    """Two files of one name that do not say whose they are."""
+    folder = tmp_path_factory.mktemp("people")
+    paths = []
+    for seed, day in enumerate(("monday", "tuesday")):
+        recording = simulated_recording(240, n_channels=5, n_informative=3, amplitude=8.0, seed=seed)
+        names = ("Fz", "Cz", "Pz", "Oz", "VEOG")
+        (folder / day).mkdir()
+        paths.append(folder / day / "rec_raw.fif")
+        to_raw(replace(recording, ch_names=names)).save(paths[-1], verbose="error")
+    return paths
+
+
+def test_each_subject_has_a_decoder_and_a_newcomer_the_pooled_one(two_people, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "montage-C.mixnorm").write_bytes(b"of an earlier selection")
+    result = run(
+        *two_people, "--subjects", "A,B/1", "--forbid", "VEOG", "--sensors", 2, "--out", tmp_path / "out", *QUICK
+    )
+    assert result.exit_code == 0, result.output
+    assert "Warning" not in result.stderr
+    assert "Note" not in result.stderr
+    found = json.loads((tmp_path / "out" / "selection.json").read_text(encoding="utf-8"))
+    assert found["source"]["subjects"] == ["A", "B/1"]
+    assert {file.name for file in (tmp_path / "out").glob("*.mixnorm")} == {
+        *("montage.mixnorm", "montage-A.mixnorm", "montage-B_1.mixnorm")
+    }
+    montage = json.loads((tmp_path / "out" / "montage.json").read_text(encoding="utf-8"))["sensors"]
+    runs = [read_recording(path) for path in two_people]
+    for row, name, mine in zip(found["by_subject"], ("B_1", "A"), runs):
+        decoder = load(tmp_path / "out" / f"montage-{name}.mixnorm")
+        assert list(decoder.ch_names) == montage
+        # of two people, the pooled decoder of all but one is that of the other
+        assert row["newcomer_auc"] == pytest.approx(
+            roc_auc_score(mine.events.target, decoder.predict(mine).score), abs=2e-6
+        )
+        assert f"{row['newcomer_auc']:.3f}" in result.stdout
+    assert "montage.mixnorm is one of all subjects' trials, for a newcomer" in result.stdout
+
+
+def test_files_of_nobody_are_sessions_of_one_person_and_said_to_be(two_people, tmp_path):
+    result = run(
+        *two_people, "--out", tmp_path / "out", "--resamplings", 0, "--no-compare", "--no-figures", "--folds", 3
+    )
+    assert result.exit_code == 0, result.output
+    assert "Note: 2 recordings do not say whose they are (rec_raw.fif, rec_raw.fif) and" in result.stderr
+    assert "Warning: VEOG: no electrodes by their names" in result.stderr
+    assert "leave them out with --drop VEOG or --forbid" in result.stderr
+    assert "Note: the folds are the sessions; --folds counts only where there is one." in result.stderr
+    found = json.loads((tmp_path / "out" / "selection.json").read_text(encoding="utf-8"))
+    assert found["source"]["folds"] == {"by": "session", "count": 2}
+    assert found["by_subject"] is None
+    assert [file.name for file in (tmp_path / "out").glob("*.mixnorm")] == ["montage.mixnorm"]

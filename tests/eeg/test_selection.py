@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mixnorm.eeg import (
+    Parts,
     Preparation,
     SelectOptions,
     honest_folds,
@@ -15,6 +16,7 @@ from mixnorm.eeg import (
     simulated_cohort,
     simulated_recording,
 )
+from mixnorm.eeg.montage_decoders import trials_of
 
 QUICK = SelectOptions(n_resamplings=2, compare=False)
 KEYS = {
@@ -162,3 +164,83 @@ def test_several_subjects_have_a_common_montage_and_their_own():
     common = next(m for m in got.montages if m["n_sensors"] == 4)["auc"]
     assert np.mean([row["common_auc"] for row in got.by_subject]) == pytest.approx(common, abs=1e-4)
     assert len(set(got.montage) & set(cohort.common)) >= 2
+    # each subject's decoder is the classifier that was scored; shown are the means of their weights
+    assert list(got.decoders) == ["S1", "S2"]
+    weights = np.mean([decoder.classifier.coef_.reshape(4, -1) for decoder in got.decoders.values()], axis=0)
+    shown = next(m for m in got.montages if m["n_sensors"] == 4)["weights"]
+    np.testing.assert_allclose(weights, [shown[name] for name in got.montage], rtol=1e-3, atol=1e-4 * weights.max())
+    for name, decoder in got.decoders.items():
+        own = design.subject == name
+        np.testing.assert_allclose(decoder.scaler.center_, design.X[own][:, places(got)].mean(axis=(0, 2)))
+
+
+def places(found):
+    names = [sensor["name"] for sensor in found.sensors]
+    return [names.index(name) for name in found.montage]
+
+
+def test_shuffled_labels_recommend_nothing_with_confidence(design):
+    shuffled = replace(design, y=np.random.default_rng(3).permutation(design.y), character=np.full(len(design), -1))
+    got = select_montage(shuffled, replace(QUICK, n_resamplings=0))
+    assert got.recommended["reason"].startswith("No montage can be recommended with confidence. ")
+    assert "holds 0.5: these trials do not show that any electrode helps" in got.recommended["caution"]
+    assert got.source["folds"] == {"by": "block", "count": 5}
+
+
+def test_few_targets_recommend_nothing_with_confidence(design):
+    targets = np.flatnonzero(design.y == 1)
+    kept = np.setdiff1d(np.arange(len(design)), np.setdiff1d(targets, targets[::4]))
+    small = replace(trials_of(design, kept), character=np.full(len(kept), -1))
+    got = select_montage(small, replace(QUICK, n_resamplings=0, n_folds=2))
+    assert got.recommended["caution"].startswith("There are only 10 targets: too few to tell electrodes apart")
+    assert got.recommended["reason"].startswith("No montage can be recommended with confidence. ")
+
+
+def test_enough_trials_need_no_caution(design):
+    got = select_montage(replace(design, character=np.full(len(design), -1)), replace(QUICK, n_resamplings=0))
+    assert got.recommended["caution"] is None
+    assert "confidence" not in got.recommended["reason"]
+
+
+def test_more_folds_than_can_be_tested_are_refused(design):
+    with pytest.raises(
+        ValueError, match="3 folds were asked for, but subject S1 has 2 characters and 40 trials of the sm"
+    ):
+        select_montage(design, replace(QUICK, n_folds=3))
+    blocks = replace(design, character=np.full(len(design), -1))
+    with pytest.raises(
+        ValueError, match=r"41 folds .* 240 trials and 40 trials of the smaller class; take at most 40 f"
+    ):
+        select_montage(blocks, replace(QUICK, n_folds=41))
+    assert len(honest_folds(blocks, 40)) == 40
+    two = replace(blocks, subject=np.repeat(["A", "B"], [200, 40]))
+    with pytest.raises(ValueError, match="10 folds were asked for, but subject B has"):
+        select_montage(two, replace(QUICK, n_folds=10))
+    assert len(honest_folds(design)) == 2
+
+
+def test_parts_are_taken_for_the_same_trials_wishes_and_names_alone(design, tmp_path):
+    told = []
+    parts = Parts(tmp_path / "parts", "1", told.append)
+    quick = replace(QUICK, n_resamplings=0)
+    first = select_montage(design, quick, parts=parts).to_json()
+    assert told == []
+    assert select_montage(design, replace(quick, n_jobs=2), parts=parts).to_json() == first
+    assert [what.split(" parts")[0] for what in told] == ["montages: 3 of 3", "path: 1 of 1", "path in folds: 2 of 2"]
+    told.clear()
+    louder = replace(design, X=2 * design.X)
+    renamed = replace(design, ch_names=("F1", *design.ch_names[1:]))
+    select_montage(louder, quick, parts=parts)
+    select_montage(renamed, quick, parts=parts)
+    select_montage(design, replace(quick, cost={"Cz": 2.0}), parts=parts)
+    assert told == []
+
+
+def test_parts_of_one_subject_are_not_those_of_several(design, tmp_path):
+    """The first subject alone and all subjects together begin with the same trials."""
+    two = replace(trials_of(design, np.arange(240) < 180), subject=np.repeat(["A", "B"], 90))
+    quick = replace(QUICK, n_resamplings=0, n_folds=2, sensors=2)
+    wanted = select_montage(two, quick).to_json()
+    parts = Parts(tmp_path / "parts", "1")
+    assert select_montage(two, quick, parts=parts).to_json() == wanted
+    assert select_montage(two, quick, parts=parts).to_json() == wanted

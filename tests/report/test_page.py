@@ -53,7 +53,9 @@ def test_page_holds_the_selection_exactly():
 
 
 def test_hostile_texts_stay_texts():
-    wanted = selection(names=("Cz", HOSTILE, "Pz"), recommended={"n_sensors": 1, "reason": HOSTILE})
+    wanted = selection(
+        names=("Cz", HOSTILE, "Pz"), recommended={"n_sensors": 1, "reason": HOSTILE, "caution": HOSTILE}
+    )
     wanted["source"]["recordings"] = [HOSTILE]
     text = page_html(wanted)
     parts = Parts(text)
@@ -96,12 +98,14 @@ def test_policy_lets_our_script_and_style_run_and_nothing_else():
         *((("montages", 3), key) for key in ("weights", "patterns")),
         (("montages", 3, "drop"), "auc_change"),
         (("recommended",), "reason"),
+        (("recommended",), "caution"),
         (("curves", 1), "auc"),
         (("stability",), "statement"),
         (("path",), "alphas"),
         (("evoked",), "target"),
         (("evoked", "target"), "Pz"),
         (("by_subject", 1), "common_auc"),
+        (("by_subject", 1), "newcomer_auc"),
     ],
 )
 def test_a_missing_key_is_named(inside, key):

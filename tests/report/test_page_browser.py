@@ -61,6 +61,7 @@ def test_the_answer_comes_first(driver, show):
         == f"{n} of 64 electrodes: AUC {auc(best['auc'])} {interval}; the whole cap {auc(whole['auc'])}"
     )
     assert by_id(driver, "reason").text == wanted["recommended"]["reason"]
+    assert not by_id(driver, "caution").is_displayed()
     assert by_id(driver, "recommended-names").text == ", ".join(best["sensors"])
     assert by_id(driver, "optimistic").text == "Only one session: this may be optimistic."
     assert text(driver, "n-sensors") == str(n)
@@ -88,9 +89,26 @@ def test_table_holds_every_montage_and_every_subject(driver, show):
     subjects = driver.execute_script(
         "return [...document.querySelectorAll('#subject-table tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))"
     )
-    assert [row[:3] for row in subjects] == [
-        [row["subject"], auc(row["common_auc"]), auc(row["auc"])] for row in wanted["by_subject"]
+    assert [[*row[:3], row[4]] for row in subjects] == [
+        [row["subject"], auc(row["common_auc"]), auc(row["auc"]), auc(row["newcomer_auc"])]
+        for row in wanted["by_subject"]
     ]
+    assert "montage-SUBJECT.mixnorm" in by_id(driver, "decoders").text
+    wanted["by_subject"][1]["caution"] = "There are only 13 targets."
+    show(wanted)
+    assert by_id(driver, "subject-table").text.count("There are only 13 targets.") == 1
+
+
+def test_a_caution_stands_by_the_recommendation(driver, show):
+    wanted = selection(64)
+    wanted["recommended"]["caution"] = "There are only 7 targets: too few to tell electrodes apart; record more."
+    show(wanted)
+    caution = by_id(driver, "caution")
+    assert caution.text == wanted["recommended"]["caution"]
+    assert caution.is_displayed()
+    assert by_id(driver, "reason").rect["y"] < caution.rect["y"] < by_id(driver, "recommended-names").rect["y"]
+    # before the first card, so that nobody must scroll to it
+    assert caution.rect["y"] + caution.rect["height"] < by_id(driver, "panel").rect["y"]
 
 
 def test_keyboard_alone(driver, show):
@@ -214,7 +232,7 @@ def unknown(found):
         {
             **selection(8),
             "montages": selection(8)["montages"][2:5],
-            "recommended": {"n_sensors": 4, "reason": "Two are kept."},
+            "recommended": {"n_sensors": 4, "reason": "Two are kept.", "caution": None},
         },
     ],
     ids=["nothing optional", "one sensor", "no position known", "no interval", "from three to five"],

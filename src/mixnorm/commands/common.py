@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
+import re
+import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from tqdm import tqdm
 
-from mixnorm.eeg import RecordingError
+from mixnorm.eeg import EpochedRecording, Recording, RecordingError
+from mixnorm.eeg.montage import no_electrodes
+from mixnorm.eeg.readers.options import NOBODY
 
 _READING = (
     click.option("--target", multiple=True, metavar="NAME", help="Event that is a target; may be repeated."),
@@ -23,7 +29,26 @@ _READING = (
     click.option("--sfreq", type=float, metavar="HZ", help="Sampling rate, for files that have none."),
 )
 
+subjects_option = click.option(
+    "--subjects", metavar="A,B,…", help="Whose recordings they are, one name for each, in order."
+)
+folds_option = click.option(
+    "--folds", "n_folds", type=click.IntRange(2), help="Folds by character or block [5, or as many as there can be]."
+)
+jobs_option = click.option(
+    "--jobs",
+    default=1,
+    show_default=True,
+    callback=lambda *given: _some(given[2]),
+    help="Processes; -1: one per core.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+
+
+def _some(jobs: int) -> int:
+    if jobs == 0:
+        raise click.BadParameter("0 processes would do nothing; 1 is one at a time, -1 one per core.")
+    return jobs
 
 
 def reading_options(command: Callable) -> Callable:
@@ -35,8 +60,13 @@ def reading_options(command: Callable) -> Callable:
 
 def read_options(reading: dict[str, Any]) -> dict[str, Any]:
     """Command-line options as keywords of :func:`mixnorm.eeg.read_recordings`."""
-    names = reading.pop("ch_names", None)
-    return {**reading, "ch_names": tuple(names.split(",")) if names else ()}
+    lists = {name: listed(reading[name]) for name in ("ch_names", "subjects") if name in reading}
+    return {**reading, **lists}
+
+
+def listed(given: str | None) -> tuple[str, ...]:
+    """The names in "A, B, C"."""
+    return tuple(name.strip() for name in given.split(",") if name.strip()) if given else ()
 
 
 @contextmanager
@@ -45,7 +75,69 @@ def messages() -> Iterator[None]:
     try:
         yield
     except (RecordingError, ImportError, OSError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(as_options(str(error))) from error
+
+
+@contextmanager
+def stoppable(folder: Path) -> Iterator[None]:
+    """Ctrl+C, in words; for commands that go on where they were."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"\nStopped. What was done is in {folder}; the same command continues from there.", err=True)
+        sys.exit(130)
+
+
+#: What else is asked for in Python's words, and how the command line asks for it.
+_PHRASES = {
+    "use the preset 'epochs' or a preparation with band=None": "use --preset epochs",
+    "give one as window=(start, stop); choose another preparation": "use another --preset",
+}
+_PYTHON = re.compile(r"\b(target|nontarget|drop|ch_names|sfreq|subjects)=(…|\[(?:'[^']*'|\"[^\"]*\"|, )+\])")
+
+
+def as_options(text: str) -> str:
+    """What speaks of keywords of Python, in the options of the command line.
+
+    Examples
+    --------
+    >>> as_options("say it with sfreq=… (Hz)"), as_options("leave them out with drop=['Fp1', 'my EOG']")
+    ('say it with --sfreq … (Hz)', "leave them out with --drop Fp1 --drop 'my EOG'")
+    """
+
+    def option(found: re.Match) -> str:
+        name = f"--{found[1].replace('_', '-')}"
+        values = ["…"] if found[2] == "…" else [shlex.quote(value) for value in ast.literal_eval(found[2])]
+        return " ".join(f"{name} {value}" for value in values)
+
+    for python, ours in _PHRASES.items():
+        text = text.replace(python, ours)
+    return _PYTHON.sub(option, text)
+
+
+def describe(runs: list[Recording | EpochedRecording], named: Collection[str] = (), forbid: bool = False) -> None:
+    """Say on stderr what was read, and warn of what may not be meant.
+
+    ``named`` are channels that need no warning; ``forbid`` says whether the command has that option.
+    """
+    for run in runs:
+        click.echo(as_options(run.describe()), err=True)
+    odd = [name for name in no_electrodes(runs[0].ch_names) if name not in named]
+    if odd:
+        drop = as_options(f"drop={odd}")
+        click.echo(
+            f"Warning: {', '.join(odd)}: no electrodes by their names, but the recording calls them EEG, and they may "
+            f"be chosen; leave them out with {drop}{' or --forbid' if forbid else ''}",
+            err=True,
+        )
+    unnamed = [Path(run.source).name for run in runs if np.all(np.asarray(run.subject) == NOBODY)]
+    if len(unnamed) > 1:
+        names = ", ".join(unnamed[:3]) + (", …" if len(unnamed) > 3 else "")
+        click.echo(
+            f"Note: {len(unnamed)} recordings do not say whose they are ({names}) and are taken "
+            "for one person's; name one for each with --subjects A,B,…",
+            err=True,
+        )
 
 
 def progress(total: int | None, what: str) -> tqdm:

@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from mixnorm import save
-from mixnorm.commands.common import json_option, messages, print_json, progress, read_options, reading_options
-from mixnorm.eeg import PRESETS, Preparation, Selection, SelectOptions, read_costs, read_recordings, select_montage
-from mixnorm.eeg.recording import UNKNOWN
-from mixnorm.report.selection import write_selection
+from mixnorm.commands.common import (
+    as_options,
+    describe,
+    folds_option,
+    jobs_option,
+    json_option,
+    listed,
+    messages,
+    print_json,
+    progress,
+    read_options,
+    reading_options,
+    stoppable,
+    subjects_option,
+)
+from mixnorm.eeg import (
+    PRESETS,
+    Parts,
+    Preparation,
+    Selection,
+    SelectOptions,
+    read_costs,
+    read_recordings,
+    select_montage,
+)
+from mixnorm.report.selection import write_decoders, write_selection
+from mixnorm.study.units import code_version
 
+POOLED = (
+    "montage-SUBJECT.mixnorm is a subject's own decoder, scored in the first column; montage.mixnorm is one of "
+    "all subjects' trials, for a newcomer, scored in the last: trained on the others alone, electrodes chosen by all."
+)
 _SHOWN = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
 
@@ -30,31 +58,38 @@ _SHOWN = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of results [mixnorm-results/select-NAME].")
 @click.option("--preset", type=click.Choice(list(PRESETS)), help="Preparation; by default one that fits the kind.")
-@click.option("--folds", default=5, show_default=True, type=click.IntRange(2), help="Folds by character or block.")
+@folds_option
 @click.option("--resamplings", default=50, show_default=True, type=click.IntRange(0), help="Pairs of halves; 0: none.")
 @click.option("--compare/--no-compare", default=True, show_default=True, help="Score the orders people use elsewhere.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw figures as PNG and SVG.")
-@click.option("--jobs", default=1, show_default=True, help="Processes; -1: one per core.")
+@jobs_option
+@subjects_option
 @reading_options
 @json_option
 def select(recordings: tuple[str, ...], out: Path | None, figures: bool, as_json: bool, **options: Any) -> None:
-    """Say which electrodes of RECORDINGS are needed, what each buys and what leaving the rest off costs."""
+    """Say which electrodes of RECORDINGS are needed, what each buys and what leaving the rest off costs.
+
+    Stopped at any moment, the same command continues where it was.
+    """
     with messages():
         asked = _asked(options)
         folder = out or Path("mixnorm-results") / f"select-{Path(recordings[0]).stem}"
         _check_writable(folder)
         runs = read_recordings(*recordings, **read_options(options))
-        for run in runs:
-            click.echo(run.describe(), err=True)
-        _warn_of_unknown_subjects(runs)
-        found = _selected(runs, asked)
+        describe(runs, (*asked.keep, *asked.forbid), forbid=True)
+        parts = Parts(folder / ".parts", repr(code_version()))
+        with stoppable(parts.folder):
+            found = _selected(runs, asked, parts)
         files = write_selection(found.to_json(), folder, figures)
-        save(found.decoder, folder / "montage.mixnorm")
+        files += write_decoders(found, folder)
+        parts.remove()
+    if asked.n_folds and found.source["folds"]["by"] == "session":
+        click.echo("Note: the folds are the sessions; --folds counts only where there is one.", err=True)
     if as_json:
         print_json(found.to_json())
     else:
-        click.echo(_text(found))
-    for path in (*files, folder / "montage.mixnorm"):
+        click.echo(text(found.to_json()))
+    for path in files:
         click.echo(str(path), err=True)
 
 
@@ -69,24 +104,15 @@ def _check_writable(folder: Path) -> None:
         raise click.ClickException(message) from None
 
 
-def _warn_of_unknown_subjects(runs: list) -> None:
-    if len(runs) > 1 and all(run.subject == UNKNOWN for run in runs):
-        click.echo(
-            "Note: the files do not say whose they are and are taken for one person; put those of several people "
-            "into folders sub-01, sub-02, …",
-            err=True,
-        )
-
-
 def _asked(options: dict[str, Any]) -> SelectOptions:
     """Take the options of the selection out of those of the command; the rest is about reading."""
     preset, cost = options.pop("preset"), options.pop("cost")
     return SelectOptions(
         sensors=options.pop("sensors"),
-        keep=_names(options.pop("keep")),
-        forbid=_names(options.pop("forbid")),
+        keep=listed(options.pop("keep")),
+        forbid=listed(options.pop("forbid")),
         cost=read_costs(cost) if cost else None,
-        n_folds=options.pop("folds"),
+        n_folds=options.pop("n_folds"),
         n_resamplings=options.pop("resamplings"),
         compare=options.pop("compare"),
         n_jobs=options.pop("jobs"),
@@ -94,36 +120,62 @@ def _asked(options: dict[str, Any]) -> SelectOptions:
     )
 
 
-def _names(given: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in given.split(",") if name.strip()) if given else ()
-
-
-def _selected(runs: list, asked: SelectOptions) -> Selection:
+def _selected(runs: list, asked: SelectOptions, parts: Parts) -> Selection:
     with progress(None, "select") as bar, warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: bar.write(f"Warning: {message}")
+        warnings.showwarning = lambda message, *_: _say(bar, f"Warning: {as_options(str(message))}")
 
         def tell(what: str) -> None:
             bar.update()
             bar.set_description(what)
 
-        return select_montage(runs, asked, tell)
+        return select_montage(runs, asked, tell, replace(parts, tell=lambda what: _say(bar, what)))
 
 
-def _text(found: Selection) -> str:
-    source, best = found.source, found.montage
+def _say(bar: Any, what: str) -> None:
+    bar.write(what, file=sys.stderr)
+
+
+def text(found: dict[str, Any]) -> str:
+    """A selection (as JSON) in words."""
+    source, recommended, montages = found["source"], found["recommended"], found["montages"]
+    chosen = next(row for row in montages if row["n_sensors"] == recommended["n_sensors"])
     lines = [
         f"{source['n_trials']} trials, {source['n_targets']} of them targets; "
         f"{source['folds']['count']} folds by {source['folds']['by']}",
         "",
-        "electrodes  AUC    95 % interval   the last one in",
+        *_table(montages, recommended["n_sensors"]),
+        "",
+        f"{len(chosen['sensors'])} of {len(found['sensors'])} electrodes: {', '.join(chosen['sensors'])}",
+        recommended["reason"],
+        recommended["caution"],
+        *_by_subject(found["by_subject"]),
+        (found["stability"] or {}).get("statement"),
+        source["optimistic"],
     ]
-    chosen = found.recommended["n_sensors"]
-    for row in found.montages:
-        if row["n_sensors"] in (*_SHOWN, chosen, len(found.montages)):
+    return "\n".join(line for line in lines if line is not None)
+
+
+def _table(montages: list[dict[str, Any]], chosen: int) -> list[str]:
+    """Some of the montages, among them the recommended one, the best and the largest."""
+    best = max(montages, key=lambda row: -1.0 if row["auc"] is None else row["auc"])["n_sensors"]
+    lines = ["electrodes  AUC    95 % interval   the last one in"]
+    for row in montages:
+        if row["n_sensors"] in (*_SHOWN, chosen, best, montages[-1]["n_sensors"]):
             span = "–" if row["low"] is None else f"{row['low']:.3f} … {row['high']:.3f}"
-            mark = "  ← recommended" if row["n_sensors"] == chosen else ""
-            lines.append(f"{row['n_sensors']:10d}  {row['auc']:.3f}  {span:15s} {row['sensors'][-1]}{mark}")
-    lines += ["", f"{len(best)} of {len(found.sensors)} electrodes: {', '.join(best)}", found.recommended["reason"]]
-    lines += [found.stability["statement"]] if found.stability else []
-    lines += [source["optimistic"]] if source["optimistic"] else []
-    return "\n".join(lines)
+            marks = [word for word, n in (("recommended", chosen), ("best", best)) if n == row["n_sensors"]]
+            mark = f"  ← {', '.join(marks)}" if marks else ""
+            auc = "–" if row["auc"] is None else f"{row['auc']:.3f}"
+            lines.append(f"{row['n_sensors']:10d}  {auc:5s}  {span:15s} {row['sensors'][-1]}{mark}")
+    return lines
+
+
+def _by_subject(rows: list[dict[str, Any]] | None) -> list[str]:
+    """What each subject's decoder scores with the common montage, and the pooled one on a subject it has not seen."""
+    if not rows:
+        return []
+    lines = ["", "subject     AUC    own montage's  as a newcomer"]
+    for row in rows:
+        numbers = ("–" if row[name] is None else f"{row[name]:.3f}" for name in ("common_auc", "auc", "newcomer_auc"))
+        few = f"  ({row['caution']})" if row["caution"] else ""
+        lines.append("{:10.10s}  {:5s}  {:13s}  {:5s}".format(row["subject"], *numbers) + few)
+    return [*lines, POOLED, ""]

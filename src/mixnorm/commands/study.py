@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from mixnorm.commands.common import json_option, messages, print_json, progress
+from mixnorm.commands.common import jobs_option, json_option, messages, print_json, progress, stoppable
 from mixnorm.report import table, write_report
 from mixnorm.study import BUILT_IN, Plan, Where, load_plan, read_results, run_study
 
@@ -27,7 +27,7 @@ from mixnorm.study import BUILT_IN, Plan, Where, load_plan, read_results, run_st
 @click.option("--splits", type=click.IntRange(1), help="Number of splits instead of the plan's.")
 @click.option("--methods", metavar="A,B,…", help="Methods instead of the plan's.")
 @click.option("--seed", type=click.IntRange(0), help="Seed instead of the plan's.")
-@click.option("--jobs", default=1, show_default=True, help="Processes; -1: one per core.")
+@jobs_option
 @click.option("--backend", type=click.Choice(["joblib", "dask"]), default="joblib", show_default=True)
 @click.option("--address", metavar="tcp://HOST:PORT", help="Scheduler of the dask backend.")
 @click.option("--device", metavar="cuda", help="Solve on a GPU, many units as one batch; needs PyTorch or CuPy.")
@@ -38,7 +38,7 @@ def study(plan: str, out: Path | None, as_json: bool, **options: Any) -> None:
     with messages():
         asked = _asked(plan, options)
         folder = out or Path("mixnorm-results") / asked.name
-        with _bar() as tell, _stoppable(folder):
+        with _bar() as tell, stoppable(folder):
             run_study(asked, folder, where, tell)
         results = read_results(folder)
         if as_json:
@@ -81,12 +81,3 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
             bar.update(done - bar.n)
 
         yield tell
-
-
-@contextmanager
-def _stoppable(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo(f"\nStopped. What was done is in {folder}; the same command continues from there.", err=True)
-        sys.exit(130)

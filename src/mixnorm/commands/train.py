@@ -9,7 +9,17 @@ import click
 import numpy as np
 
 from mixnorm import save
-from mixnorm.commands.common import json_option, messages, print_json, progress, read_options, reading_options
+from mixnorm.commands.common import (
+    describe,
+    folds_option,
+    json_option,
+    messages,
+    print_json,
+    progress,
+    read_options,
+    reading_options,
+    subjects_option,
+)
 from mixnorm.eeg import (
     PRESETS,
     Decoder,
@@ -26,18 +36,19 @@ from mixnorm.eeg.folds import cross_validated_auc
 @click.argument("recordings", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Model file.")
 @click.option("--preset", type=click.Choice(list(PRESETS)), help="Preparation; by default one that fits the kind.")
-@click.option("--folds", "n_folds", default=5, show_default=True, help="Folds by character or block.")
+@folds_option
 @click.option(
     "--rule", type=click.Choice(["best", "1se"]), default="best", show_default=True, help="How to pick alpha."
 )
 @click.option("--max-sensors", type=int, help="The most electrodes to use.")
+@subjects_option
 @reading_options
 @json_option
 def train(
     recordings: tuple[str, ...],
     output: Path,
     preset: str | None,
-    n_folds: int,
+    n_folds: int | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -45,8 +56,7 @@ def train(
     choice = {name: options.pop(name) for name in ("rule", "max_sensors")}
     with messages():
         runs = read_recordings(*recordings, **read_options(options))
-        for run in runs:
-            click.echo(run.describe(), err=True)
+        describe(runs)
         design = prepare(runs, Preparation.preset(preset) if preset else None)
         folds = honest_folds(design, n_folds)
         with progress(len(folds) + 1, "fits") as bar:

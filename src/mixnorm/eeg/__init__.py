@@ -8,6 +8,7 @@ from mixnorm.eeg.decoder import Decoder, Scores, default_classifier
 from mixnorm.eeg.design import Design, prepare
 from mixnorm.eeg.folds import InOrder, honest_folds
 from mixnorm.eeg.montage import electrode_positions
+from mixnorm.eeg.parts import Parts
 from mixnorm.eeg.preparation import PRESETS, Preparation
 from mixnorm.eeg.readers import ReadOptions, read_recording, read_recordings
 from mixnorm.eeg.readers.mne_files import to_raw
@@ -28,6 +29,7 @@ __all__ = [
     "EpochedRecording",
     "Events",
     "InOrder",
+    "Parts",
     "Preparation",
     "ReadOptions",
     "Recording",

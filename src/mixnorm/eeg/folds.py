@@ -14,6 +14,8 @@ from sklearn.model_selection import BaseCrossValidator
 from mixnorm.eeg.design import Design
 from mixnorm.eeg.recording import UNKNOWN
 
+N_FOLDS = 5
+"""Folds of characters or blocks where nothing else is asked for."""
 MOST_SESSIONS = 10
 """More sessions than this share folds: a cohort of fifty would need fifty fits."""
 
@@ -29,11 +31,12 @@ class Folds:
         return int(self.number.max()) + 1
 
 
-def honest_folds(design: Design, n_folds: int = 5) -> Folds:
+def honest_folds(design: Design, n_folds: int | None = None) -> Folds:
     """Sessions if there are several, else characters, else contiguous blocks.
 
     Each session is a fold of its own, up to ten; characters and trials are dealt into ``n_folds`` folds in
-    the order of recording, so that training and test trials meet at few places only.
+    the order of recording, so that training and test trials meet at few places only. None: five, or as many as there
+    are characters; more than there are characters, or trials of the smaller class, are refused.
 
     Examples
     --------
@@ -48,8 +51,24 @@ def honest_folds(design: Design, n_folds: int = 5) -> Folds:
         return Folds(dealt(sessions, MOST_SESSIONS), "session")
     known = np.all(design.character != UNKNOWN)
     if known and len(np.unique(design.character)) > 1:
-        return Folds(dealt(design.character, n_folds), "character")
-    return Folds(dealt(np.arange(len(design)), n_folds), "block")
+        return Folds(dealt(design.character, _possible(n_folds, design, "characters")), "character")
+    return Folds(dealt(np.arange(len(design)), _possible(n_folds, design, "trials")), "block")
+
+
+def _possible(n_folds: int | None, design: Design, units: str) -> int:
+    """The number of folds that was asked for, if that many can be tested."""
+    if n_folds is None:
+        return N_FOLDS
+    count = len(np.unique(design.character)) if units == "characters" else len(design)
+    fewest = int(np.unique(design.y, return_counts=True)[1].min())
+    if n_folds > min(count, fewest):
+        whose = np.unique(design.subject)
+        of = f"subject {whose[0]!s} has" if len(whose) == 1 else "there are"
+        raise ValueError(
+            f"{n_folds} folds were asked for, but {of} {count} {units} and {fewest} trials of the smaller class; "
+            f"take at most {min(count, fewest)} folds."
+        )
+    return n_folds
 
 
 class InOrder(BaseCrossValidator):

@@ -20,6 +20,9 @@ HEAD_RADIUS = 0.095
 _ROWS = ("Fp", "AF", "F", "FC", "C", "CP", "P", "PO", "O")
 # The ends of these rows carry names of their own: FT7 ends the FC row, T7 the C row, TP7 the CP row.
 _TEMPORAL = {"FC": "FT", "C": "T", "CP": "TP"}
+_NO_ELECTRODE = re.compile(
+    r"eog|ecg|ekg|emg|resp(?![a-z])|gsr|trig|event|marker|status|(?<![a-z])sti(m|\b|\s*\d)", re.IGNORECASE
+)
 _OLD_NAMES = {"t3": "T7", "t4": "T8", "t5": "P7", "t6": "P8"}
 
 
@@ -39,6 +42,19 @@ def standard_name(name: str) -> str | None:
     bare = re.sub(r"^eeg[\s:_-]*", "", name.strip().lower())
     bare = re.sub(r"[\s:_-]+(ref|le|a1|a2|m1|m2|avg|ar)$", "", bare).strip(" .")
     return _OLD_NAMES.get(bare) or _by_lowercase().get(bare)
+
+
+def no_electrodes(ch_names: Sequence[str]) -> list[str]:
+    """The names that speak of eyes, heart, muscles or triggers, whatever a file says: no electrodes to choose from.
+
+    Mastoids and ear lobes are not among them.
+
+    Examples
+    --------
+    >>> no_electrodes(["Fz", "EOG", "HEOGL", "EEG VEOG", "EKG1", "emg-chin", "M1", "A2", "FeedBackEvent", "STI 014"])
+    ['EOG', 'HEOGL', 'EEG VEOG', 'EKG1', 'emg-chin', 'FeedBackEvent', 'STI 014']
+    """
+    return [name for name in ch_names if standard_name(name) is None and _NO_ELECTRODE.search(name)]
 
 
 def electrode_positions(ch_names: Sequence[str]) -> NDArray[np.float64]:

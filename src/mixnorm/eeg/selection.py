@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from mixnorm.eeg.caution import NOT_SURE, caution_of, few_trials
 from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.design import Design, prepare
 from mixnorm.eeg.folds import Folds, InOrder, dealt, honest_folds
+from mixnorm.eeg.montage_decoders import decoders_by_subject, newcomer_aucs, pooled_decoder, trials_of
 from mixnorm.eeg.orders import (
     by_backward_elimination,
     by_riemannian_distance,
@@ -21,6 +23,7 @@ from mixnorm.eeg.orders import (
     finder,
     standard_cap,
 )
+from mixnorm.eeg.parts import Call, Parts, call_of, digest, run_calls
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Recording
 from mixnorm.eeg.selection_json import (
@@ -38,7 +41,6 @@ from mixnorm.elimination import Wishes
 from mixnorm.montages import Montages, Subject, mean_known, score_montages
 from mixnorm.multitask_cv import MultiTaskGroupSVCCV
 from mixnorm.stability import StabilitySelection, stability_selection
-from mixnorm.svc import GroupSVC
 
 N_INNER = 5
 """Inner folds, by which everything is chosen."""
@@ -64,8 +66,9 @@ class SelectOptions:
         Electrodes that are in every montage, and in none.
     cost : mapping of str to float, or None
         What an electrode costs, 1 if not named: what it brings counts relative to that.
-    n_folds : int
-        Outer folds, where they are made of characters or blocks.
+    n_folds : int or None
+        Outer folds, where they are made of characters or blocks; refused where there are fewer of these. None: 5, or
+        as many as there can be.
     n_resamplings : int
         Pairs of halves of stability selection; 0: none.
     compare : bool
@@ -80,7 +83,7 @@ class SelectOptions:
     keep: tuple[str, ...] = ()
     forbid: tuple[str, ...] = ()
     cost: Mapping[str, float] | None = None
-    n_folds: int = 5
+    n_folds: int | None = None
     n_resamplings: int = 50
     compare: bool = True
     n_jobs: int | None = None
@@ -101,7 +104,9 @@ class Selection:
     times : list of float
         Seconds.
     decoder : Decoder
-        Fitted on all trials with the recommended montage.
+        Fitted on all trials with the recommended montage; of several subjects pooled, for a newcomer.
+    decoders : dict of str to Decoder
+        Of several subjects each one's own, by name, with the recommended (common) montage.
     """
 
     source: dict[str, Any]
@@ -115,6 +120,7 @@ class Selection:
     evoked: dict[str, Any] = field(repr=False)
     by_subject: list[dict[str, Any]] | None = field(repr=False)
     decoder: Decoder = field(repr=False)
+    decoders: dict[str, Decoder] = field(repr=False)
 
     @property
     def montage(self) -> tuple[str, ...]:
@@ -133,6 +139,7 @@ def select_montage(
     source: Design | Recording | EpochedRecording | Sequence[Recording | EpochedRecording],
     options: SelectOptions | None = None,
     tell: Callable[[str], None] | None = None,
+    parts: Parts | None = None,
 ) -> Selection:
     """Find the best montage for every number of sensors, and score it by nested cross-validation.
 
@@ -142,6 +149,8 @@ def select_montage(
     options : SelectOptions, optional
     tell : callable, optional
         Is told what is done next.
+    parts : Parts, optional
+        Where finished parts are kept, so that a selection that was stopped goes on where it was.
 
     Examples
     --------
@@ -155,28 +164,35 @@ def select_montage(
     design, recordings = (source, ()) if isinstance(source, Design) else _prepared(source, options.preparation)
     wishes = wishes_by_name(design.ch_names, options.keep, options.forbid, options.cost)
     _check_sensors(options.sensors, wishes)
-    case = _Case.of(design, wishes, options)
+    case = _Case.of(design, wishes, options, parts)
     tell("montages and their scores")
     found = case.scored(case.subjects)
     place, reason = _recommended(found, options.sensors)
+    caution, unsure = caution_of(found, place, case.subjects)
     own = _by_subject(case, found, place, tell)
     stable = _stability(case, tell)
     tell("path")
     path = _path(case)
     curves = [curve("mixnorm", found.sizes, found.by_fold, found.ratio), *_compared(case, tell)]
     sensors = [design.ch_names[i] for i in found.order[: found.sizes[place]]]
+    alphas = {name: float(models.alphas[place]) for name, models in zip(case.names, found.models, strict=True)}
     return Selection(
         source=source_part(design, recordings, case.folds),
         sensors=sensor_parts(design, wishes, stable),
         montages=montage_parts(design, wishes, case.subjects, found),
-        recommended={"n_sensors": int(found.sizes[place]), "reason": reason},
+        recommended={
+            "n_sensors": int(found.sizes[place]),
+            "reason": f"{NOT_SURE}. {reason}" if unsure else reason,
+            "caution": caution,
+        },
         curves=curves,
         stability=stability_part(stable, design.ch_names),
         path=path,
         times=numbers(design.times),
         evoked=evoked_part(design),
-        by_subject=own,
-        decoder=_decoder(design, sensors, found.models[0].alphas[place], recordings),
+        by_subject=own and _with_newcomers(case, own, sensors, alphas),
+        decoder=pooled_decoder(design, sensors, alphas, recordings),
+        decoders=decoders_by_subject(design, sensors, alphas, recordings) if own else {},
     )
 
 
@@ -190,34 +206,44 @@ class _Case:
     folds: list[Folds]
     subjects: list[Subject]
     names: list[str]
+    parts: Parts | None
 
     @classmethod
-    def of(cls, design: Design, wishes: Wishes, options: SelectOptions) -> _Case:
+    def of(cls, design: Design, wishes: Wishes, options: SelectOptions, parts: Parts | None) -> _Case:
         X, y, groups = design.to_sklearn()
         signs = np.where(y == 1, 1.0, -1.0)
         names = list(dict.fromkeys(design.subject.tolist()))
         folds, subjects = [], []
         for name in names:
             own = design.subject == name
-            folds.append(honest_folds(_trials(design, own), options.n_folds))
+            folds.append(honest_folds(trials_of(design, own), options.n_folds))
             subjects.append(Subject(X[own], signs[own], folds[-1].number, groups[own]))
             if not subjects[-1].has_both_classes:
                 raise ValueError(f"Subject {name!r} has trials of one class only; leave it out.")
-        return cls(design, wishes, options, folds, subjects, names)
+        return cls(design, wishes, options, folds, subjects, names, parts)
 
-    def scored(self, subjects: list[Subject], find: Callable | None = None) -> Montages:
+    def run(self, name: str, subjects: list[Subject], calls: list[Call], n_jobs: int | None = None) -> list[Any]:
+        """Make calls about some of the subjects; what an earlier run has finished is taken from there."""
+        if self.parts is None:
+            return run_calls(calls, n_jobs)
+        data = [value for one in subjects for value in vars(one).values()]  # all there is, also what is added later
+        wishes = (self.wishes.keep, self.wishes.forbid, self.wishes.cost)
+        about = digest(*data, *wishes, self.design.ch_names, self.design.preparation)
+        return self.parts.run(name, about, calls, n_jobs)
+
+    def scored(self, subjects: list[Subject], find: Callable | None = None, name: str = "montages") -> Montages:
         return score_montages(
             subjects,
             cv=InOrder(N_INNER),
             wishes=self.wishes,
             scaler=self.design.preparation.scaler(),
-            n_jobs=self.options.n_jobs,
+            run=lambda calls: self.run(name, subjects, calls, self.options.n_jobs),
             find=find,
         )
 
-    def scaled(self) -> list[NDArray[np.float64]]:
-        """All trials of each subject, scaled by themselves."""
-        return [self.design.preparation.scaler().fit_transform(one.X) for one in self.subjects]
+    def scaled(self, one: Subject, train: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """All trials of a subject, scaled by some of them."""
+        return self.design.preparation.scaler().fit(one.X[train]).transform(one.X)
 
 
 def _prepared(source: Any, preparation: Preparation | None) -> tuple[Design, Sequence[Recording | EpochedRecording]]:
@@ -265,7 +291,7 @@ def _compared(case: _Case, tell: Callable[[str], None]) -> list[dict[str, Any]]:
     for name, find in finders.items():
         tell(name)
         try:
-            found = [case.scored([one], find) for one in case.subjects]
+            found = [case.scored([one], find, name) for one in case.subjects]
         except ImportError as error:
             warnings.warn(f"Left out of the comparison: {name}. {error}", UserWarning, stacklevel=3)
             continue
@@ -301,45 +327,57 @@ def _by_subject(case: _Case, found: Montages, place: int, tell: Callable[[str], 
     return rows
 
 
+def _with_newcomers(case: _Case, rows: list[dict], sensors: list[str], alphas: dict[str, float]) -> list[dict]:
+    """The rows of subjects, with what the pooled decoder of the others scores on each; a word where trials are few."""
+    aucs = newcomer_aucs(case.design, sensors, alphas)
+    return [
+        {**row, "newcomer_auc": number(aucs[row["subject"]], 6), "caution": few_trials([one])}
+        for row, one in zip(rows, case.subjects, strict=True)
+    ]
+
+
 def _stability(case: _Case, tell: Callable[[str], None]) -> StabilitySelection | None:
     if not case.options.n_resamplings or int((~(case.wishes.keep | case.wishes.forbid)).sum()) < 2:
         return None
     tell("stability")
-    X = np.concatenate(case.scaled())
+    X = np.concatenate([case.scaled(one, np.ones(len(one.X), dtype=bool)) for one in case.subjects])
     signs = np.concatenate([one.signs for one in case.subjects])
     groups = np.concatenate([one.trial_groups for one in case.subjects])
     if len(np.unique(groups)) < N_BLOCKS:
         groups = dealt(np.arange(len(signs)), N_BLOCKS)
-    return stability_selection(
+    call = call_of(
+        stability_selection,
         X,
         signs,
         n_resamplings=case.options.n_resamplings,
         trial_groups=groups,
         group_weights=case.wishes.group_weights,
     )
+    return case.run(f"stability by {case.options.n_resamplings} pairs of halves", case.subjects, [call], n_jobs=1)[0]
 
 
 def _path(case: _Case, n_alphas: int = 20) -> dict[str, Any]:
     """The mixed-norm path, one norm over all subjects: sensors on it, and its AUC on the test trials of each fold."""
-    fold_of = np.concatenate([one.number for one in case.subjects])
-    refitted = _joint_path(case, n_alphas, np.concatenate(case.scaled()), np.ones(len(fold_of), dtype=bool))
-    scores = []
-    for fold in np.unique(fold_of):
+    (whole,) = case.run("path", case.subjects, [call_of(_path_without, case, None, n_alphas)], n_jobs=1)
+    folds = []
+    for fold in np.unique(np.concatenate([one.number for one in case.subjects])):
         parts = [one.take(mask) for one in case.subjects for mask in (one.number == fold, one.number != fold)]
         if all(part.has_both_classes for part in parts):
-            X = np.concatenate([_scaled_by(case, one, one.number != fold) for one in case.subjects])
-            scores.append(_joint_path(case, refitted.alphas_, X, fold_of != fold).scores_[0, :, 0])
+            folds.append(call_of(_path_without, case, fold, whole["alphas"]))
+    scores = [found["auc"] for found in case.run("path in folds", case.subjects, folds, n_jobs=1)]
     mean = np.mean(scores, axis=0) if scores else np.full(n_alphas, np.nan)
     return {
-        "alphas": numbers(refitted.alphas_, 6),
-        "n_selected": [int(count) for count in refitted.n_selected_[0]],
+        "alphas": numbers(whole["alphas"], 6),
+        "n_selected": [int(count) for count in whole["n_selected"]],
         "auc": numbers(mean, 6),
     }
 
 
-def _joint_path(case: _Case, alphas: Any, X: NDArray, train: NDArray) -> MultiTaskGroupSVCCV:
-    """A path learned on some trials and scored on the others (on the same ones where there are no others)."""
-    test = train if train.all() else ~train
+def _path_without(case: _Case, fold: int | None, alphas: Any) -> dict[str, NDArray]:
+    """The path learned without the trials of a fold and scored on these; None: learned and scored on all."""
+    fold_of = np.concatenate([one.number for one in case.subjects])
+    train = fold_of != fold
+    test = ~train if fold is not None else train
     model = MultiTaskGroupSVCCV(
         alphas,
         similarities=[0.0],
@@ -347,31 +385,11 @@ def _joint_path(case: _Case, alphas: Any, X: NDArray, train: NDArray) -> MultiTa
         cv=[(np.flatnonzero(train), np.flatnonzero(test))],
         tol=1e-3,
     )
+    X = np.concatenate([case.scaled(one, one.number != fold) for one in case.subjects])
     signs = np.concatenate([one.signs for one in case.subjects])
     with warnings.catch_warnings():
         # Sensors to keep are not penalised; where they alone separate the trials there is no certificate. The path is
         # shown, and nothing is chosen by it.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(X, signs, subjects=np.repeat(case.names, [len(one.signs) for one in case.subjects]))
-
-
-def _scaled_by(case: _Case, one: Subject, train: NDArray) -> NDArray:
-    return case.design.preparation.scaler().fit(one.X[train]).transform(one.X)
-
-
-def _decoder(design: Design, sensors: list[str], alpha: float, recordings: Sequence[Any]) -> Decoder:
-    """The decoder of a montage; it asks for no other electrodes, but for those of the reference."""
-    reference = design.preparation.reference
-    if reference == "average":  # of all electrodes: then all are needed
-        beta = {i: np.inf for i, name in enumerate(design.ch_names) if name not in sensors}
-        classifier = GroupSVC(float(alpha), penalty="l2", group_weights=beta)
-        return Decoder.from_design(design, recordings[0].ch_names if recordings else None, classifier)
-    order = [design.ch_names.index(name) for name in sensors]
-    part = replace(design, X=design.X[:, order], ch_names=tuple(sensors), positions=design.positions[order])
-    return Decoder.from_design(part, (*sensors, *(reference or ())), GroupSVC(float(alpha), penalty="l2"))
-
-
-def _trials(design: Design, mask: NDArray[np.bool_]) -> Design:
-    """Some of the trials."""
-    names = ("X", "y", "subject", "session", "character", "stimulus", "onset", "run")
-    return replace(design, **{name: getattr(design, name)[mask] for name in names})
+        model.fit(X, signs, subjects=np.repeat(case.names, [len(one.signs) for one in case.subjects]))
+    return {"alphas": model.alphas_, "n_selected": model.n_selected_[0], "auc": model.scores_[0, :, 0]}

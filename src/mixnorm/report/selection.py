@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mixnorm.eeg import Selection
 from mixnorm.eeg.readers.guard import require
+from mixnorm.persistence import save
 from mixnorm.report.figures import save_figure
 from mixnorm.report.heads import draw_montage, unknown_below
 from mixnorm.report.page import PAGE_NAME, SELECTION_NAME, write_page
@@ -54,6 +57,28 @@ def write_selection(selection: Mapping[str, Any], folder: str | Path, figures: b
     return files
 
 
+def write_decoders(selection: Selection, folder: str | Path) -> list[Path]:
+    """Write the decoder of the recommended montage (montage.mixnorm), of several subjects also each one's own."""
+    folder = Path(folder)
+    names = _file_names(selection.decoders)
+    for old in set(folder.glob("montage-*.mixnorm")) - {folder / name for name in names}:
+        old.unlink()  # of an earlier selection, with another montage
+    files = {folder / "montage.mixnorm": selection.decoder}
+    files |= {folder / name: decoder for name, decoder in zip(names, selection.decoders.values(), strict=True)}
+    for path, decoder in files.items():
+        save(decoder, path)
+    return list(files)
+
+
+def _file_names(subjects: Iterable[str]) -> list[str]:
+    """Names that every file system takes, one for each subject."""
+    plain = [re.sub(r"[^\w-]+", "_", subject) for subject in subjects]
+    alike = {name for name in plain if [other.lower() for other in plain].count(name.lower()) > 1}
+    return [
+        f"montage-{name}{f'-{number}' if name in alike else ''}.mixnorm" for number, name in enumerate(plain, start=1)
+    ]
+
+
 def recommended(selection: Mapping[str, Any]) -> dict[str, Any]:
     """The entry of the recommended montage."""
     return next(m for m in selection["montages"] if m["n_sensors"] == selection["recommended"]["n_sensors"])
@@ -67,7 +92,7 @@ def montage(selection: Mapping[str, Any]) -> dict[str, Any]:
         "version": 1,
         "sensors": chosen["sensors"],
         **{name: chosen[name] for name in ("auc", "low", "high", "cost")},
-        "reason": selection["recommended"]["reason"],
+        **{name: selection["recommended"][name] for name in ("reason", "caution")},
     }
 
 

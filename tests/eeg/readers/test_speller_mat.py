@@ -90,7 +90,7 @@ def test_layouts_that_do_not_fit_together_are_refused(tmp_path, flat):
         (short, "StimulusCode has 100 samples, signal"),
         ({**flat(4), "signal": flat(4)["signal"].T}, r"not \(samples, channels\); transpose it"),
         ({"y": np.ones((100, 2)), "trig": np.ones((50, 1)), "fs": 250}, "trig has 50 samples, y 100"),
-        ({"y": np.ones((100, 2)), "trig": np.ones((100, 1))}, "there is no variable 'fs'"),
+        ({"y": np.ones((100, 2)), "trig": np.ones((100, 1))}, "its sampling rate is not in the file; say it"),
         ({"signal": "text", "StimulusCode": np.ones((3, 1))}, "'signal' is not numeric"),
         ({"weights": np.ones(3)}, r"its variables \(weights\) are of no known layout"),
     ):

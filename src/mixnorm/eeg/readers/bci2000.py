@@ -73,7 +73,7 @@ def read_bci2000(path: Path, options: ReadOptions) -> Recording:
     return Recording(
         signal=signal,
         ch_names=ch_names,
-        sfreq=options.sfreq or _number(header.parameters, "SamplingRate", path),
+        sfreq=_rate(header.parameters, options, path),
         events=events,
         subject=subject,
         session=session,
@@ -170,10 +170,11 @@ def _channel_names(path: Path, header: Header, options: ReadOptions) -> tuple[tu
     return options.names_for(header.n_channels, str(path))
 
 
-def _number(parameters: dict[str, list[str]], name: str, path: Path) -> float:
-    if not parameters.get(name):
-        raise RecordingError(path, f"there is no parameter {name}", "say it with sfreq=… (Hz)")
-    return _leading_number(parameters[name][0])
+def _rate(parameters: dict[str, list[str]], options: ReadOptions, path: Path) -> float:
+    found = parameters.get("SamplingRate")
+    if not found and options.sfreq is None:
+        raise RecordingError(path, "there is no parameter SamplingRate", "say it with sfreq=… (Hz)")
+    return _leading_number(found[0]) if found else options.sfreq
 
 
 def _leading_number(text: str) -> float:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mixnorm.eeg.checks import checked
 from mixnorm.eeg.readers import bci2000, bundle, epfl, mne_files, moabb_sets, speller_mat
 from mixnorm.eeg.readers.guard import check_file, load_mat
+from mixnorm.eeg.readers.labels import as_told, distinct_sessions
 from mixnorm.eeg.readers.options import ReadOptions
 from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
 
@@ -43,12 +45,40 @@ def read_recording(source: str | Path, **options: Any) -> AnyRecording:
     return recordings[0]
 
 
-def read_recordings(*sources: str | Path, **options: Any) -> list[AnyRecording]:
-    """Read several sources; a MOABB data set or a folder of files gives one recording per run."""
+def read_recordings(*sources: str | Path, subjects: Sequence[str] | None = None, **options: Any) -> list[AnyRecording]:
+    """Read several sources; a MOABB data set or a folder of files gives one recording per run.
+
+    Parameters
+    ----------
+    *sources : str or path
+        As in :func:`read_recording`.
+    subjects : sequence of str, optional
+        Whose recordings they are, one name for each source, in order; by default as the sources or their paths tell.
+    **options
+        See :class:`ReadOptions`.
+    """
     told = ReadOptions(**options)
     _refuse_twice(sources)
-    found = [recording for source in sources for recording in _read(source, told)]
+    found = []
+    for source, mine in zip(sources, _told_of_each(sources, subjects, told), strict=True):
+        found += [as_told(recording, mine) for recording in _read(source, mine)]
+    found = distinct_sessions(found)
     return [checked(recording.without(told.drop) if told.drop else recording) for recording in found]
+
+
+def _told_of_each(
+    sources: Sequence[str | Path], subjects: Sequence[str] | None, told: ReadOptions
+) -> list[ReadOptions]:
+    """What is said of all sources, with the subject of each."""
+    if not subjects:
+        return [told] * len(sources)
+    names = [subjects] if isinstance(subjects, str) else [str(name) for name in subjects]
+    if len(names) != len(sources):
+        raise ValueError(
+            f"subjects=… names {len(names)} ({', '.join(names)}) for {len(sources)} recordings; name one for each, in "
+            "order, the same one again for other recordings of one person"
+        )
+    return [replace(told, subject=name) for name in names]
 
 
 def _refuse_twice(sources: Sequence[str | Path]) -> None:

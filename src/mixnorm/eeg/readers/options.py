@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.recording import UNKNOWN, RecordingError
 
+NOBODY = "unknown"
+"""Whose a recording is that does not say it."""
+
 
 @dataclass(frozen=True)
 class ReadOptions:
@@ -136,7 +139,7 @@ def who_from_path(path: Path, options: ReadOptions) -> tuple[str, str, tuple[str
     text = str(path.with_suffix(""))
     match = next((found for pattern in _PATH_PATTERNS if (found := pattern.search(text))), None)
     told = match.groupdict() if match else {}
-    subject = options.subject or told.get("subject") or "unknown"
+    subject = options.subject or told.get("subject") or NOBODY
     session = options.session or told.get("session") or path.stem
     inferred = [
         f"{what} {value} from the path"
@@ -144,7 +147,7 @@ def who_from_path(path: Path, options: ReadOptions) -> tuple[str, str, tuple[str
             ("subject", subject, options.subject),
             ("session", session, options.session),
         )
-        if not given and value != "unknown"
+        if not given and value != NOBODY
     ]
     return subject, session, (", ".join(inferred),) if inferred else ()
 

@@ -104,9 +104,9 @@ def _names_and_rate(
     """From the parameters where the file has them, else from the description of a known data set."""
     competition = n_channels == len(COMPETITION_NAMES)
     notes: tuple[str, ...] = ("unit not in the file: taken as µV",)
-    sfreq = options.sfreq or _parameter_rate(variables)
+    sfreq = _parameter_rate(variables) or options.sfreq
     if sfreq is None and not competition:
-        raise RecordingError(path, "its sampling rate is not in the file", "say it with sfreq=… (Hz)")
+        sfreq = _said_rate(path, options)
     if sfreq is None:
         sfreq, notes = COMPETITION_SFREQ, (*notes, "rate not in the file: 240 Hz, as BCI Competition II IIb")
     if competition and not options.ch_names:
@@ -137,7 +137,7 @@ def _read_trig(path: Path, variables: dict[str, Any], options: ReadOptions) -> R
     onset = np.flatnonzero((trigger != 0) & (np.concatenate([[0], trigger[:-1]]) == 0))
     character, told = characters_from_pauses(onset)
     ch_names, named = options.names_for(len(signal), str(path))
-    sfreq = options.sfreq or float(numeric(variables, "fs", path).ravel()[0])
+    sfreq = float(numeric(variables, "fs", path).ravel()[0]) if "fs" in variables else _said_rate(path, options)
     events = Events.of(onset, trigger[onset] > 0, None, character)
     return _recording(
         path, signal, (ch_names, sfreq), events, options, ("unit not in the file: taken as µV", *named, *told)
@@ -154,12 +154,17 @@ def _read_struct(path: Path, data: dict[str, Any], options: ReadOptions) -> Reco
         character, told = np.searchsorted(starts, onset, side="right") - 1, ()
     else:
         character, told = characters_from_pauses(onset)
-    if options.sfreq is None:
-        raise RecordingError(path, "its sampling rate is not in the file", "say it with sfreq=… (Hz)")
+    sfreq = _said_rate(path, options)
     ch_names, named = options.names_for(len(signal), str(path))
     events = Events.of(onset, label[onset] == 2, None if code is None else code[onset], character)
     notes = ("unit not in the file: taken as µV", *named, *told)
-    return _recording(path, signal, (ch_names, options.sfreq), events, options, notes)
+    return _recording(path, signal, (ch_names, sfreq), events, options, notes)
+
+
+def _said_rate(path: Path, options: ReadOptions) -> float:
+    if options.sfreq is None:
+        raise RecordingError(path, "its sampling rate is not in the file", "say it with sfreq=… (Hz)")
+    return options.sfreq
 
 
 def _recording(

@@ -21,7 +21,7 @@ _SENSOR = ("name", "x", "y", "keep", "forbid", "cost", "stability")
 _MONTAGE = ("n_sensors", "sensors", "auc", "low", "high", "cost", "drop", "weights", "patterns")
 _CURVE = ("method", "n_sensors", "auc", "low", "high")
 _STABILITY = ("n_resamplings", "threshold", "error_bound", "selected", "statement")
-_SUBJECT = ("subject", "n_sensors", "sensors", "auc", "common_auc")
+_SUBJECT = ("subject", "n_sensors", "sensors", "auc", "common_auc", "newcomer_auc", "caution")
 
 
 def read_selection(path: str | Path) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _check_montages(montages: Sequence[dict[str, Any]], names: set[str], n_times
 
 
 def _check_recommended(recommended: dict[str, Any], montages: Sequence[dict[str, Any]]) -> None:
-    _need(recommended, ("n_sensors", "reason"), "recommended")
+    _need(recommended, ("n_sensors", "reason", "caution"), "recommended")
     if recommended["n_sensors"] not in {montage["n_sensors"] for montage in montages}:
         raise ValueError(f"recommended.n_sensors: no montage has {recommended['n_sensors']} sensors.")
 

@@ -118,6 +118,8 @@ function writeAnswer() {
     `: AUC ${scoreWithInterval(best)}${rest}`,
   );
   byId("reason").textContent = recommended.reason;
+  byId("caution").hidden = !recommended.caution;
+  byId("caution").textContent = recommended.caution ?? "";
   byId("recommended-names").textContent = best.sensors.join(", ");
   byId("n-all").textContent = `of ${sensors.length}`;
   byId("optimistic").hidden = !source.optimistic;

@@ -41,9 +41,13 @@ function fillSubjects(rows) {
   fillTable(
     byId("subject-table"),
     "Montages by subject",
-    ["Subject", "AUC, common montage", "AUC, own montage", "Own against common", "Own electrodes", "Names"],
+    [
+      ...["Subject", "AUC, common montage", "AUC, own montage", "Own against common", "AUC as a newcomer"],
+      ...["Own electrodes", "Names"],
+    ],
     rows.map((row) => [
-      ...[row.subject, aucText(row.common_auc), aucText(row.auc), gain(row)],
+      row.caution ? make("span", {}, row.subject, make("small", {}, row.caution)) : row.subject,
+      ...[aucText(row.common_auc), aucText(row.auc), gain(row), aucText(row.newcomer_auc)],
       ...[String(row.n_sensors), row.sensors.join(", ")],
     ]),
   );

@@ -1,0 +1,73 @@
+"""What was read against what was said of it: rates, channel names, and sessions that can be told apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from mixnorm.eeg.readers.options import ReadOptions
+from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
+
+AnyRecording = Recording | EpochedRecording
+
+
+def as_told(recording: AnyRecording, told: ReadOptions) -> AnyRecording:
+    """The recording itself; refused where the source says another rate or other channel names than the user."""
+    # sample times in a file of epochs are rounded: three digits must agree
+    if told.sfreq is not None and not np.isclose(recording.sfreq, told.sfreq, rtol=1e-3, equal_nan=True):
+        raise RecordingError(
+            recording.source,
+            f"its own sampling rate is {recording.sfreq:g} Hz, but sfreq=… says {told.sfreq:g} Hz",
+            "leave sfreq=… out, or correct the file",
+        )
+    if told.ch_names and recording.ch_names != told.ch_names:
+        raise RecordingError(
+            recording.source,
+            f"its channels have names of their own ({', '.join(recording.ch_names)}), other than those in ch_names=…",
+            "leave ch_names=… out, or correct the file",
+        )
+    return recording
+
+
+def distinct_sessions(recordings: Sequence[AnyRecording]) -> list[AnyRecording]:
+    """Files of one name in several folders become sessions of their own, called after as much of the path as differs.
+
+    Only where a session is called after its file; several runs of a session that the path tells stay together.
+    """
+    named = [_called_after_file(recording) for recording in recordings]
+    count = Counter(who for who in named if who)
+    clashing = {who: _tails(recordings, named, who) for who, times in count.items() if times > 1}
+    return [
+        _renamed(recording, clashing[who].pop(0)) if who in clashing else recording
+        for recording, who in zip(recordings, named, strict=True)
+    ]
+
+
+def _called_after_file(recording: AnyRecording) -> tuple[str, str] | None:
+    """Subject and session of a recording whose session is the bare name of its file."""
+    subjects, sessions = np.unique(recording.subject), np.unique(recording.session)
+    if len(subjects) == len(sessions) == 1 and sessions[0] == Path(recording.source).stem:
+        return str(subjects[0]), str(sessions[0])
+    return None
+
+
+def _tails(recordings: Sequence[AnyRecording], named: Sequence[object], who: object) -> list[str]:
+    """The shortest ends of the paths that differ, in order."""
+    mine = [recording.source for recording, name in zip(recordings, named, strict=True) if name == who]
+    paths = [Path(source).absolute().with_suffix("").parts for source in mine]
+    for length in range(2, max(map(len, paths)) + 1):
+        tails = ["/".join(parts[-length:]) for parts in paths]
+        if len(set(tails)) == len(tails):
+            return tails
+    return mine  # one folder, two suffixes: the whole names
+
+
+def _renamed(recording: AnyRecording, session: str) -> AnyRecording:
+    epochs = isinstance(recording, EpochedRecording)
+    old = f"session {Path(recording.source).stem} from the path"
+    notes = tuple(note.replace(old, f"session {session} from the path") for note in recording.notes)
+    return replace(recording, session=np.full(len(recording.X), session) if epochs else session, notes=notes)

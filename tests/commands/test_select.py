@@ -259,7 +259,7 @@ def test_files_of_nobody_are_sessions_of_one_person_and_said_to_be(two_people, t
     assert "Note: 2 recordings do not say whose they are (rec_raw.fif, rec_raw.fif) and" in result.stderr
     assert "Warning: VEOG: no electrodes by their names" in result.stderr
     assert "leave them out with --drop VEOG or --forbid" in result.stderr
-    assert "Note: the folds are the sessions; --folds counts only where there is one." in result.stderr
+    assert "Note: the folds are the sessions; --folds counts only where there is one session." in result.stderr
     found = json.loads((tmp_path / "out" / "selection.json").read_text(encoding="utf-8"))
     assert found["source"]["folds"] == {"by": "session", "count": 2}
     assert found["by_subject"] is None

@@ -22,6 +22,17 @@ def test_several_sessions_are_left_out_one_by_one(design):
     assert_array_equal(folds.number, np.repeat([0, 1, 2], 240))
 
 
+def test_of_two_sessions_the_runs_are_left_out_one_by_one(design):
+    """Two folds would leave one degree of freedom to the interval of their mean."""
+    two = replace(design, session=np.repeat(["b", "a"], 360))
+    assert honest_folds(two).by == "session"
+    runs = replace(two, run=np.repeat([0, 1, 2], [360, 180, 180]))
+    assert honest_folds(runs).by == "run"
+    assert_array_equal(honest_folds(runs).number, runs.run)
+    people = replace(runs, subject=np.repeat(["A", "B"], 360), session=np.full(720, "a"))
+    assert_array_equal(honest_folds(people).number, np.repeat([0, 1], 360))  # nobody is on both sides
+
+
 def test_many_sessions_share_ten_folds(design):
     sessions = np.repeat([f"s{number:02d}" for number in range(24)], 30)
     folds = honest_folds(replace(design, session=sessions))

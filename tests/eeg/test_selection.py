@@ -130,6 +130,10 @@ def test_several_sessions_are_the_folds(design):
     got = select_montage(two, replace(QUICK, n_resamplings=0))
     assert got.source["folds"] == {"by": "session", "count": 2}
     assert got.source["optimistic"] is None
+    runs = replace(two, run=np.where(half, 0, np.arange(len(design)) * 8 // len(design)))
+    got = select_montage(runs, replace(QUICK, n_resamplings=0))
+    assert got.source["folds"]["by"] == "run"
+    assert got.source["optimistic"].startswith("Only two sessions, and their runs are the folds")
 
 
 def test_unknown_positions_are_null(design):

@@ -83,8 +83,9 @@ def select(recordings: tuple[str, ...], out: Path | None, figures: bool, as_json
         files = write_selection(found.to_json(), folder, figures)
         files += write_decoders(found, folder)
         parts.remove()
-    if asked.n_folds and found.source["folds"]["by"] == "session":
-        click.echo("Note: the folds are the sessions; --folds counts only where there is one.", err=True)
+    by = found.source["folds"]["by"]
+    if asked.n_folds and by in ("session", "run"):
+        click.echo(f"Note: the folds are the {by}s; --folds counts only where there is one session.", err=True)
     if as_json:
         print_json(found.to_json())
     else:

@@ -96,12 +96,6 @@ def weights_and_patterns(
 def source_part(design: Design, recordings: Sequence[Any], folds: Sequence[Folds]) -> dict[str, Any]:
     """Where the trials come from, and what the scores are worth."""
     by = folds[0].by
-    optimistic = None
-    if by != "session":
-        optimistic = (
-            "Only one session: training and test trials come from the same one, so that these scores may be "
-            "optimistic for another day."
-        )
     return {
         "recordings": [Path(str(recording.source)).name for recording in recordings],
         "subjects": list(dict.fromkeys(design.subject.tolist())),
@@ -111,8 +105,23 @@ def source_part(design: Design, recordings: Sequence[Any], folds: Sequence[Folds
         "preparation": design.preparation.describe(),
         "unit": "µV",
         "folds": {"by": by, "count": max(len(one) for one in folds)},
-        "optimistic": optimistic,
+        "optimistic": _optimistic(by),
     }
+
+
+def _optimistic(by: str) -> str | None:
+    """Why scores of folds made of these may be too good, if they may."""
+    if by == "session":
+        return None
+    if by == "run":
+        return (
+            "Only two sessions, and their runs are the folds: training and test trials may be of the same session, "
+            "so that these scores may be optimistic for another day."
+        )
+    return (
+        "Only one session: training and test trials come from the same one, so that these scores may be "
+        "optimistic for another day."
+    )
 
 
 def sensor_parts(design: Design, wishes: Wishes, stable: StabilitySelection | None) -> list[dict[str, Any]]:

@@ -34,7 +34,13 @@ from mixnorm.eeg import (
     select_montage,
     simulated_p300,
 )
-from mixnorm.eeg.orders import by_backward_elimination, by_riemannian_distance, by_snr, standard_cap
+from mixnorm.eeg.orders import (
+    by_backward_elimination,
+    by_least_squares_elimination,
+    by_riemannian_distance,
+    by_snr,
+    standard_cap,
+)
 from mixnorm.elimination import Wishes
 from mixnorm.entry import entry_order
 from mixnorm.montages import Montages, Subject, Tested, inner_folds, order_sensors, refit, score_montages
@@ -73,6 +79,7 @@ ORDERS = {
     "entry on the ℓ1-ℓ2 path": by_entry,
     "adaptive path": by_adaptive_entry,
     "backward elimination": by_backward_elimination,
+    "elimination by least squares": by_least_squares_elimination,
     "SNR ranking": by_snr,
     "pyRiemann": by_riemannian_distance,
 }

@@ -239,19 +239,38 @@ def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray
     one sensor less.
     """
     n, G, r = X.shape
-    unit = 2 * float(np.mean(np.var(X, axis=0))) or 1.0  # the mean curvature of the loss
     coarse = sizes[np.isin(sizes, 2 ** np.arange(10)) | (sizes == sizes[0]) | (sizes == sizes[-1])]
-    alphas = _choose_alphas(
-        _stack(X, signs, np.stack([fold.train for fold in folds], axis=1)), folds, order, coarse, unit
-    )
+    alphas = _choose_alphas(X, signs, folds, order, coarse)
     alphas = np.exp(np.interp(np.log(sizes), np.log(coarse), np.log(alphas)))
     steps = _growing(_stack(X, signs, np.ones((n, 1))), order, sizes, alphas[:, None], _TOL)
     coefs = np.stack([step.W[0, 0, :, 0].reshape(G, r) for step in steps])
     return Models(order, sizes, alphas, coefs, np.array([step.b[0, 0, 0] for step in steps]))
 
 
-def _choose_alphas(stack: Stack, folds: list[Fold], order, sizes: np.ndarray, unit: float) -> np.ndarray:
+def order_by_weights(X: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.ndarray:
+    """Order the sensors by the weights of an ℓ2 SVM: it is fitted, the sensor with the smallest ‖w_g‖ leaves, and again.
+
+    Its alpha is that of the refit on all sensors, by the folds.
+    """
+    n, G, r = X.shape
+    alpha = _choose_alphas(X, signs, folds, np.arange(G), np.array([G]))[0]
+    left = np.arange(G)
+
+    def leaves(W: np.ndarray) -> int:
+        nonlocal left
+        gone = left[np.argmin(np.linalg.norm(W.reshape(G, r)[left], axis=1))]
+        left = left[left != gone]
+        return int(gone)
+
+    stack = _stack(X, signs, np.ones((n, 1)))
+    with few_threads(stack):
+        return np.array(Newton().shrinking(stack, alpha, leaves, _ROUGH, _MAX_ITER)[::-1])
+
+
+def _choose_alphas(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order, sizes: np.ndarray) -> np.ndarray:
     """Return for every size the largest alpha whose models separate the held-out trials nearly best."""
+    stack = _stack(X, signs, np.stack([fold.train for fold in folds], axis=1))
+    unit = 2 * float(np.mean(np.var(X, axis=0))) or 1.0  # the mean curvature of the loss
     grid = unit * REFIT_ALPHAS
     steps = _growing(stack, order, sizes, np.broadcast_to(grid, (len(sizes), len(grid))), _ROUGH)
     found = np.zeros((len(steps), len(folds)))

@@ -13,6 +13,7 @@ from mixnorm._inputs import Trials
 from mixnorm.eeg import InOrder, simulated_p300
 from mixnorm.elimination import HeldOut, Wishes, components, eliminate, precision, separation
 from mixnorm.montages import (
+    SEARCH_ALPHAS,
     Subject,
     corrected_interval,
     inner_folds,
@@ -95,6 +96,44 @@ def test_elimination_is_the_greedy_one(small):
         left.remove(gone)
     assert found.order.tolist() == [*left, *out[::-1]]
     np.testing.assert_allclose(found.scores, [worth(sorted(found.order[: k + 1])) for k in range(5)], atol=1e-12)
+
+
+def test_the_order_is_greedy_and_lent_trials_count_half(small):
+    X, signs = small
+    rng = np.random.default_rng(5)
+    lent_signs = np.where(rng.uniform(size=90) < 0.3, 1.0, -1.0)
+    lent = rng.standard_normal((90, 5, 3))
+    lent[lent_signs > 0, 2] += 0.9
+    folds, whole = in_blocks(120, 3), Fold(np.ones(90, int), np.zeros(90, bool))
+    own_weights = np.repeat(precision([signs[fold.test] for fold in folds]), 3) / 3
+    alphas, lent_alpha = SEARCH_ALPHAS * 15 / 120, SEARCH_ALPHAS[1] * 15 / 90
+    own_parts, lent_parts = X @ components(X), lent @ components(lent)
+    assert own_parts.shape[2] == lent_parts.shape[2] == 3
+
+    def own_worth(sensors):
+        held_out = [
+            separation(signs[fold.test], least_squares_scores(own_parts, signs, fold, sensors, alpha)[:, None])[0]
+            for fold in folds
+            for alpha in alphas
+        ]
+        fitted = [fitted_separation(own_parts, signs, fold, sensors, a) for fold in folds for a in alphas]
+        return own_weights @ (np.array(held_out) + fitted) / 2
+
+    def lent_worth(sensors):
+        return fitted_separation(lent_parts, lent_signs, whole, sensors, lent_alpha)
+
+    def greedy(worth):
+        left, out = [0, 1, 2, 3, 4], []
+        while len(left) > 1:
+            out.append(max(left, key=lambda s: worth([other for other in left if other != s])))
+            left.remove(out[-1])
+        return [*left, *out[::-1]]
+
+    alone = order_sensors([(X, signs, folds)], Wishes.none(5)).tolist()
+    drawn = order_sensors([(X, signs, folds), (lent, lent_signs, [])], Wishes.none(5)).tolist()
+    assert alone == greedy(own_worth)
+    assert drawn == greedy(lambda sensors: (own_worth(sensors) + lent_worth(sensors)) / 2)
+    assert drawn != alone
 
 
 def test_separation_is_the_distance_of_means_in_deviations():
@@ -251,6 +290,33 @@ def test_several_subjects_share_the_order_and_have_their_own_classifiers(small):
     np.testing.assert_allclose(found.models[1].coefs[-1], turned, atol=1e-3)
     alone = score_montages(subjects[:1], cv=InOrder(3))
     assert alone.order.tolist() == found.order.tolist()
+
+
+def test_those_who_lend_are_not_scored_and_lend_training_trials_alone(small):
+    X, signs = small
+    number = np.arange(120) * 3 // 120
+    rng = np.random.default_rng(2)
+    other = rng.standard_normal(X.shape)
+    other[signs > 0, 2] += 1.0
+    own = Subject(X, signs, number, np.arange(120))
+
+    def scored(lent, lent_signs=signs):
+        lender = Subject(lent, lent_signs, number, np.arange(120), lends=True)
+        return score_montages([own, lender], cv=InOrder(3))
+
+    found = scored(other)
+    assert found.aucs.shape == (5, 3, 1)
+    assert len(found.models) == 1
+    assert found.order.tolist() != score_montages([own], cv=InOrder(3)).order.tolist()
+    changed = other.copy()
+    changed[number == 1] = 10 * rng.standard_normal(changed[number == 1].shape)
+    again = scored(changed)
+    np.testing.assert_array_equal(again.tests[1][0].scores, found.tests[1][0].scores)
+    assert not np.array_equal(again.tests[0][0].scores, found.tests[0][0].scores)
+    # nothing can be learned from trials of one class
+    silent = scored(other, np.where(number == 1, signs, -1.0))
+    alone = score_montages([own], cv=InOrder(3))
+    np.testing.assert_array_equal(silent.tests[1][0].scores, alone.tests[1][0].scores)
 
 
 def test_inner_folds_without_both_classes_are_replaced():

@@ -24,9 +24,11 @@ from .solvers import Newton, few_threads
 from .stack import Solution, Stack
 
 #: Regularisations of the search and of the refit, in units of the mean variance of a feature; those of the search
-#: times the features per training trial, within bounds: the more trials, the less is needed.
+#: times the features per trial, if not too few: the more trials, the less is needed.
 SEARCH_ALPHAS = np.array([0.01, 0.1, 1.0]) / 0.75
-_FEWEST, _MOST = 0.02, 0.75
+_FEWEST = 0.02
+#: What the trials that others lend count in an order; the own ones count the rest.
+LENT = 0.5
 REFIT_ALPHAS = np.logspace(-2.5, 1.5, 9)
 #: Share of the best separation that is enough for a larger alpha: the trials it is chosen by had a say in the order.
 _ENOUGH = 0.99
@@ -74,16 +76,19 @@ class Subject:
         In which outer fold a trial is tested.
     trial_groups : ndarray of shape (n,)
         Labels of trials that inner folds must not split.
+    lends : bool
+        Its trials help to put the sensors in order, and that is all: it gets no classifier, and is not scored.
     """
 
     X: np.ndarray
     signs: np.ndarray
     number: np.ndarray
     trial_groups: np.ndarray
+    lends: bool = False
 
     def take(self, mask: np.ndarray) -> "Subject":
         """Return some of the trials."""
-        return Subject(self.X[mask], self.signs[mask], self.number[mask], self.trial_groups[mask])
+        return Subject(self.X[mask], self.signs[mask], self.number[mask], self.trial_groups[mask], self.lends)
 
     @property
     def has_both_classes(self) -> bool:
@@ -93,7 +98,7 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class Montages:
-    """What `score_montages` returns, for T subjects and J outer folds.
+    """What `score_montages` returns, for T subjects (those who only lend are not among them) and J outer folds.
 
     Attributes
     ----------
@@ -222,14 +227,29 @@ def order_sensors(subjects: list[tuple[np.ndarray, np.ndarray, list[Fold]]], wis
 
     The classifiers of several regularisations are asked together: few sensors need less of it than many, and trials of
     another session more than those of the same.
+
+    Subjects without folds lend their trials: one classifier of all of them speaks for each, and together they count
+    ``LENT``. Where a subject's own trials cannot tell two sensors apart, those of others often can.
     """
-    models = []
-    for X, signs, folds in subjects:
-        reduced = X @ components(X)
-        for fold in folds:
-            per_trial = np.clip(reduced[0].size / fold.train.sum(), _FEWEST, _MOST)
-            models += [HeldOut.of(reduced, signs, fold, alpha) for alpha in per_trial * SEARCH_ALPHAS]
-    return eliminate(models, wishes).order
+    own = [model for one in subjects for model in _searched(*one)]
+    weights = precision([model.signs for model in own])
+    lent = [(X, signs) for X, signs, folds in subjects if not folds]
+    if lent:
+        own += [model for X, signs in lent for model in _searched(X, signs, [_everything(signs)], SEARCH_ALPHAS[1:2])]
+        weights = np.concatenate([(1 - LENT) * weights, LENT * precision([signs for _, signs in lent])])
+    return eliminate(own, wishes, weights).order
+
+
+def _searched(X: np.ndarray, signs: np.ndarray, folds: list[Fold], alphas=SEARCH_ALPHAS) -> list[HeldOut]:
+    """Return the classifiers of every fold at every alpha, on components over time."""
+    reduced = X @ components(X)
+    per_trial = max(reduced[0].size / len(signs), _FEWEST)
+    return [HeldOut.of(reduced, signs, fold, per_trial * alpha) for fold in folds for alpha in alphas]
+
+
+def _everything(signs: np.ndarray) -> Fold:
+    """All trials to learn from, none held out."""
+    return Fold(np.ones(len(signs), dtype=np.int64), np.zeros(len(signs), dtype=bool))
 
 
 def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray, sizes: np.ndarray) -> Models:
@@ -248,7 +268,7 @@ def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray
 
 
 def order_by_weights(X: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.ndarray:
-    """Order the sensors by the weights of an ℓ2 SVM: it is fitted, the sensor with the smallest ‖w_g‖ leaves, and again.
+    """Order the sensors by the weights of an ℓ2 SVM: the one with the smallest ‖w_g‖ leaves, then it is fitted again.
 
     Its alpha is that of the refit on all sensors, by the folds.
     """
@@ -325,7 +345,7 @@ def score_montages(
     Parameters
     ----------
     subjects : list of Subject
-        Several share one order of sensors, and have a classifier each.
+        Several share one order of sensors, and have a classifier each. Those who lend help to find the order.
     cv : splitter
         Makes the inner folds, ``cv.split(X, y, trial_groups)``.
     wishes : Wishes, optional
@@ -338,11 +358,12 @@ def score_montages(
     """
     wishes = Wishes.none(subjects[0].X.shape[1]) if wishes is None else wishes
     find = partial(_by_elimination, wishes=wishes) if find is None else find
-    folds = [fold for fold in np.unique(np.concatenate([one.number for one in subjects])) if _usable(subjects, fold)]
+    asked = [one for one in subjects if not one.lends]
+    folds = [fold for fold in np.unique(np.concatenate([one.number for one in asked])) if _usable(asked, fold)]
     if not folds:
         raise ValueError("No fold has trials of both classes to test on and to learn from; take fewer folds.")
     found = Parallel(n_jobs=n_jobs)(delayed(_without)(subjects, fold, cv, scaler, find) for fold in [*folds, None])
-    share = np.array([np.mean([np.mean(one.number == fold) for one in subjects]) for fold in folds])
+    share = np.array([np.mean([np.mean(one.number == fold) for one in asked]) for fold in folds])
     return Montages(
         found[-1][0],
         [tests for _, tests in found[:-1]],
@@ -365,13 +386,16 @@ def _usable(subjects: list[Subject], fold: int) -> bool:
 
 def _without(subjects: list[Subject], fold, cv, scaler, find) -> tuple[list[Models], list[Tested | None]]:
     """Learn without the trials of a fold (None: on all); return each subject's models, and their scores on it."""
-    training, tests = [], []
+    training, tests, lent = [], [], []
     for one in subjects:
         train, test = one.take(one.number != fold), one.take(one.number == fold)
         scale = _identity if scaler is None else clone(scaler).fit(train.X).transform
-        training.append((scale(train.X), train.signs, inner_folds(cv, train.signs, train.trial_groups)))
-        tests.append((scale(test.X), test.signs) if test.has_both_classes else None)
-    order, sizes = find(training)
+        if not one.lends:
+            training.append((scale(train.X), train.signs, inner_folds(cv, train.signs, train.trial_groups)))
+            tests.append((scale(test.X), test.signs) if test.has_both_classes else None)
+        elif train.has_both_classes:
+            lent.append((scale(train.X), train.signs, []))
+    order, sizes = find(training + lent)
     models = [refit(X, signs, folds, order, sizes) for X, signs, folds in training]
     return models, [None if t is None else Tested(t[1], m.scores(t[0])) for m, t in zip(models, tests)]
 

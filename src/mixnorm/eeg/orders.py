@@ -34,7 +34,7 @@ def by_snr(X: NDArray[np.float64], signs: NDArray[np.float64], folds: list[Fold]
 def by_backward_elimination(
     X: NDArray[np.float64], signs: NDArray[np.float64], folds: list[Fold]
 ) -> NDArray[np.int64]:
-    """Backward elimination by the weights of an ℓ2 SVM: the channel with the smallest ‖w_g‖ leaves, and it is refitted.
+    """Backward elimination by the weights of an ℓ2 SVM: the channel of the smallest ‖w_g‖ leaves, then a refit.
 
     Its alpha is chosen by the inner folds on all channels.
     """

@@ -281,13 +281,14 @@ def _padded(parts: list[NDArray]) -> NDArray:
 
 
 def _by_subject(case: _Case, found: Montages, place: int, tell: Callable[[str], None]) -> list[dict] | None:
-    """Each subject's own montage beside the common one; None for a single subject."""
+    """Each subject's own montage, to which the others lend their trials, beside the common one; None for one alone."""
     if len(case.subjects) == 1:
         return None
     rows = []
     for t, (name, one) in enumerate(zip(case.names, case.subjects, strict=True)):
         tell(f"subject {name}")
-        own = case.scored([one])
+        lent = [replace(other, lends=True) for other in case.subjects if other is not one]
+        own = case.scored([one, *lent])
         at, _ = _recommended(own, case.options.sensors)
         rows.append(
             {

@@ -44,9 +44,9 @@ from mixnorm.eeg.orders import (
     by_snr,
     standard_cap,
 )
-from mixnorm.elimination import Wishes
+from mixnorm.elimination import Wishes, order_sensors
 from mixnorm.entry import entry_order
-from mixnorm.montages import Montages, Subject, Tested, inner_folds, order_sensors, refit, score_montages
+from mixnorm.montages import Montages, Subject, Tested, inner_folds, refit, score_montages
 from mixnorm.path import Method
 
 SIZES = (4, 8, 16)

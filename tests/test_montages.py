@@ -11,13 +11,20 @@ from mixnorm import GroupSVC
 from mixnorm._folds import Fold
 from mixnorm._inputs import Trials
 from mixnorm.eeg import InOrder, simulated_p300
-from mixnorm.elimination import HeldOut, Wishes, components, eliminate, precision, separation
-from mixnorm.montages import (
+from mixnorm.elimination import (
     SEARCH_ALPHAS,
+    HeldOut,
+    Wishes,
+    components,
+    eliminate,
+    order_sensors,
+    precision,
+    separation,
+)
+from mixnorm.montages import (
     Subject,
     corrected_interval,
     inner_folds,
-    order_sensors,
     paired_variance,
     refit,
     score_montages,

@@ -23,6 +23,12 @@ import numpy as np
 
 from ._folds import Fold
 
+#: Regularisations of the search, in units of the mean variance of a feature, times the features per trial, if not too
+#: few: the more trials, the less is needed.
+SEARCH_ALPHAS = np.array([0.01, 0.1, 1.0]) / 0.75
+_FEWEST = 0.02
+#: What the trials that others lend count in an order; the own ones count the rest.
+LENT = 0.5
 #: Trials that the variance of a class borrows from that within both classes.
 _BORROWED = 20
 #: Share of the variance over time that the components searched in hold.
@@ -73,6 +79,36 @@ class Wishes:
         free = ~(self.keep | self.forbid)
         mean = self.cost[free].mean() if free.any() else 1.0
         return np.where(self.forbid, np.inf, np.where(self.keep, 0.0, self.cost / mean))
+
+
+def order_sensors(subjects: list[tuple[np.ndarray, np.ndarray, list[Fold]]], wishes: Wishes) -> np.ndarray:
+    """Order the sensors by elimination, common to all subjects: (X, signs, folds) of each.
+
+    The classifiers of several regularisations are asked together: few sensors need less of it than many, and trials of
+    another session more than those of the same.
+
+    Subjects without folds lend their trials: one classifier of all of them speaks for each, and together they count
+    ``LENT``. Where a subject's own trials cannot tell two sensors apart, those of others often can.
+    """
+    own = [model for one in subjects for model in _searched(*one)]
+    weights = precision([model.signs for model in own])
+    lent = [(X, signs) for X, signs, folds in subjects if not folds]
+    if lent:
+        own += [model for X, signs in lent for model in _searched(X, signs, [_everything(signs)], SEARCH_ALPHAS[1:2])]
+        weights = np.concatenate([(1 - LENT) * weights, LENT * precision([signs for _, signs in lent])])
+    return eliminate(own, wishes, weights).order
+
+
+def _searched(X: np.ndarray, signs: np.ndarray, folds: list[Fold], alphas=SEARCH_ALPHAS) -> list["HeldOut"]:
+    """Return the classifiers of every fold at every alpha, on components over time."""
+    reduced = X @ components(X)
+    per_trial = max(reduced[0].size / len(signs), _FEWEST)
+    return [HeldOut.of(reduced, signs, fold, per_trial * alpha) for fold in folds for alpha in alphas]
+
+
+def _everything(signs: np.ndarray) -> Fold:
+    """All trials to learn from, none held out."""
+    return Fold(np.ones(len(signs), dtype=np.int64), np.zeros(len(signs), dtype=bool))
 
 
 def eliminate(models: list["HeldOut"], wishes: Wishes, weights: np.ndarray | None = None) -> Elimination:

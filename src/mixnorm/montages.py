@@ -17,18 +17,13 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
 from ._folds import Fold, auc
-from .elimination import HeldOut, Wishes, components, eliminate, precision, separation
+from .elimination import Wishes, order_sensors, precision, separation
 from .groups import Groups
 from .penalties import L2
 from .solvers import Newton, few_threads
 from .stack import Solution, Stack
 
-#: Regularisations of the search and of the refit, in units of the mean variance of a feature; those of the search
-#: times the features per trial, if not too few: the more trials, the less is needed.
-SEARCH_ALPHAS = np.array([0.01, 0.1, 1.0]) / 0.75
-_FEWEST = 0.02
-#: What the trials that others lend count in an order; the own ones count the rest.
-LENT = 0.5
+#: Regularisations of the refit, in units of the mean curvature of the loss.
 REFIT_ALPHAS = np.logspace(-2.5, 1.5, 9)
 #: Share of the best separation that is enough for a larger alpha: the trials it is chosen by had a say in the order.
 _ENOUGH = 0.99
@@ -220,36 +215,6 @@ def corrected_error(values: np.ndarray, ratio: float) -> np.ndarray:
     squares = np.nansum((values - mean_known(values, axis=1)[:, None]) ** 2, axis=1)
     variance = np.where(J > 1, squares / np.maximum(J - 1, 1), np.nan)
     return np.sqrt((1 / np.maximum(J, 1) + ratio) * variance)
-
-
-def order_sensors(subjects: list[tuple[np.ndarray, np.ndarray, list[Fold]]], wishes: Wishes) -> np.ndarray:
-    """Order the sensors by elimination, common to all subjects: (X, signs, folds) of each.
-
-    The classifiers of several regularisations are asked together: few sensors need less of it than many, and trials of
-    another session more than those of the same.
-
-    Subjects without folds lend their trials: one classifier of all of them speaks for each, and together they count
-    ``LENT``. Where a subject's own trials cannot tell two sensors apart, those of others often can.
-    """
-    own = [model for one in subjects for model in _searched(*one)]
-    weights = precision([model.signs for model in own])
-    lent = [(X, signs) for X, signs, folds in subjects if not folds]
-    if lent:
-        own += [model for X, signs in lent for model in _searched(X, signs, [_everything(signs)], SEARCH_ALPHAS[1:2])]
-        weights = np.concatenate([(1 - LENT) * weights, LENT * precision([signs for _, signs in lent])])
-    return eliminate(own, wishes, weights).order
-
-
-def _searched(X: np.ndarray, signs: np.ndarray, folds: list[Fold], alphas=SEARCH_ALPHAS) -> list[HeldOut]:
-    """Return the classifiers of every fold at every alpha, on components over time."""
-    reduced = X @ components(X)
-    per_trial = max(reduced[0].size / len(signs), _FEWEST)
-    return [HeldOut.of(reduced, signs, fold, per_trial * alpha) for fold in folds for alpha in alphas]
-
-
-def _everything(signs: np.ndarray) -> Fold:
-    """All trials to learn from, none held out."""
-    return Fold(np.ones(len(signs), dtype=np.int64), np.zeros(len(signs), dtype=bool))
 
 
 def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray, sizes: np.ndarray) -> Models:

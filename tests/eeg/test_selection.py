@@ -16,8 +16,8 @@ from mixnorm.eeg import (
     simulated_cohort,
     simulated_recording,
 )
-from mixnorm.elimination import Wishes
-from mixnorm.montages import inner_folds, order_sensors
+from mixnorm.elimination import Wishes, order_sensors
+from mixnorm.montages import inner_folds
 
 QUICK = SelectOptions(n_resamplings=2, compare=False)
 KEYS = {

@@ -51,6 +51,7 @@ from mixnorm.path import Method
 
 SIZES = (4, 8, 16)
 RUNS = ("AAS010R01", "AAS011R01", "AAS011R02")
+FLAT = {"bigp3bci-a": ("Fp1", "Fp2")}
 PER_TRIAL = ("X", "y", "subject", "session", "character", "stimulus", "onset", "run")
 
 
@@ -127,7 +128,7 @@ def people_of(name):
     if name == "bcicomp2-iib":
         design = prepare(read_recordings(*(str(data / name / f"{run}.mat") for run in RUNS)))
         return [Person("AA", design, design.run)]
-    design = prepare(read_recordings(str(data / f"{name}.npz")))
+    design = prepare(read_recordings(str(data / f"{name}.npz"), drop=FLAT.get(name, ())))
     people = []
     for who in np.unique(design.subject):
         mine = design.subject == who

@@ -3,6 +3,7 @@
     MIXNORM_DATA=... python benchmarks/electrodes.py orders bcicomp2-iib
     MIXNORM_DATA=... python benchmarks/electrodes.py orders ner2015-errp --folds 1 3
     MIXNORM_DATA=... python benchmarks/electrodes.py orders uam-p300 --folds 2 3 4
+    MIXNORM_DATA=... python benchmarks/electrodes.py orders uam-p300 --folds 2 3 4 --trials 360
     MIXNORM_DATA=... python benchmarks/electrodes.py orders bigp3bci-a
     python benchmarks/electrodes.py simulated --sets 20
     python benchmarks/electrodes.py stability --sets 200
@@ -93,16 +94,20 @@ ORDERS = {
 
 @dataclass(frozen=True, eq=False)
 class Person:
-    """The trials of one subject, and the outer fold of each (IIb: its runs)."""
+    """The trials of one subject, the outer fold of each (IIb: its runs), and how many are learned from at most."""
 
     who: str
     design: Design
     number: np.ndarray
+    most: int | None = None
 
     @cached_property
     def trials(self):
         X, y, groups = self.design.to_sklearn()
         return X, np.where(y == 1, 1.0, -1.0), groups
+
+    def trains(self, fold):
+        return np.flatnonzero(self.number != fold)[: self.most]
 
     def test(self, fold):
         X, signs, _ = self.trials
@@ -111,13 +116,13 @@ class Person:
 
 @cache
 def scaler_of(person, fold):
-    return person.design.preparation.scaler().fit(person.trials[0][person.number != fold])
+    return person.design.preparation.scaler().fit(person.trials[0][person.trains(fold)])
 
 
 @cache
 def training_of(person, fold):
     """Scaled training trials without a fold, their signs, and inner folds."""
-    (X, signs, groups), train = person.trials, person.number != fold
+    (X, signs, groups), train = person.trials, person.trains(fold)
     folds = inner_folds(InOrder(5), signs[train], groups[train])
     return scaler_of(person, fold).transform(X[train]), signs[train], folds
 
@@ -139,13 +144,14 @@ def people_of(name):
 
 def compare(options):
     """Print the table of mean AUC at K sensors, and the recommended montages beside the full cap."""
-    people = people_of(options.data)
+    lenders = people_of(options.data)
+    people = [replace(one, most=options.trials) for one in lenders]
     rows, tested, spent = {}, {}, {}
     for person in people:
         for fold in np.unique(person.number) if options.folds is None else options.folds:
             if len(np.unique(person.test(fold)[1])) < 2:
                 continue
-            for name, find in order_functions(people, person, fold, options).items():
+            for name, find in order_functions(lenders, person, fold, options).items():
                 start = time.process_time()
                 order = find(*training_of(person, fold))
                 took = time.process_time() - start
@@ -170,11 +176,11 @@ def score(person, fold, order, everywhere):
     return models, {size: found[size] for size in at(len(order)).tolist() if size in found}
 
 
-def order_functions(people, person, fold, options):
+def order_functions(lenders, person, fold, options):
     functions = {name: order for name, order in ORDERS.items() if name not in options.without}
     if LENT_TO in functions:
         # of everybody the training trials of the same fold alone
-        lent = [(*training_of(other, fold)[:2], []) for other in people if other is not person]
+        lent = [(*training_of(other, fold)[:2], []) for other in lenders if other.who != person.who]
         functions[LENT_TO] = partial(by_us, lent=lent)
         if not lent:
             del functions[LENT_TO]
@@ -218,8 +224,8 @@ def show_recommended(name, found):
         if folds:
             tests = [(person.test(fold), models) for fold, models in folds]
             tested = [[Tested(signs, models.scores(X))] for (X, signs), models in tests]
-            share = np.mean([np.mean(person.number == fold) for fold, _ in folds])
-            whole = Montages([folds[-1][1]], tested, share / (1 - share), [])
+            ratio = np.mean([len(X) / len(person.trains(fold)) for ((X, _), _), (fold, _) in zip(tests, folds)])
+            whole = Montages([folds[-1][1]], tested, float(ratio), [])
             place, _, _ = whole.smallest_near_best()
             recommended.append((int(whole.sizes[place]), whole.mean[place], whole.mean[-1]))
     size, there, full = np.mean(recommended, axis=0)
@@ -312,6 +318,7 @@ def main():
     orders = add("orders")
     orders.add_argument("data", choices=["bcicomp2-iib", "ner2015-errp", "uam-p300", "bigp3bci-a"])
     orders.add_argument("--folds", type=int, nargs="+", help="outer folds to score; all if left out")
+    orders.add_argument("--trials", type=int, help="learn from the first so many of a subject's training trials")
     orders.add_argument("--without", nargs="+", default=[], choices=list(ORDERS), help="orders to leave out")
     orders.set_defaults(run=compare)
     for name, run, sets in (

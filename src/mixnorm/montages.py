@@ -354,12 +354,14 @@ def _without(subjects: list[Subject], fold, cv, scaler, find) -> tuple[list[Mode
     training, tests, lent = [], [], []
     for one in subjects:
         train, test = one.take(one.number != fold), one.take(one.number == fold)
+        if one.lends and not train.has_both_classes:
+            continue
         scale = _identity if scaler is None else clone(scaler).fit(train.X).transform
-        if not one.lends:
+        if one.lends:
+            lent.append((scale(train.X), train.signs, []))
+        else:
             training.append((scale(train.X), train.signs, inner_folds(cv, train.signs, train.trial_groups)))
             tests.append((scale(test.X), test.signs) if test.has_both_classes else None)
-        elif train.has_both_classes:
-            lent.append((scale(train.X), train.signs, []))
     order, sizes = find(training + lent)
     models = [refit(X, signs, folds, order, sizes) for X, signs, folds in training]
     return models, [None if t is None else Tested(t[1], m.scores(t[0])) for m, t in zip(models, tests)]

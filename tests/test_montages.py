@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from mixnorm import GroupSVC
 from mixnorm._folds import Fold
 from mixnorm._inputs import Trials
-from mixnorm.eeg import ChannelScaler, InOrder, simulated_p300
+from mixnorm.eeg import InOrder, simulated_p300
 from mixnorm.elimination import (
     SEARCH_ALPHAS,
     HeldOut,
@@ -297,33 +297,6 @@ def test_several_subjects_share_the_order_and_have_their_own_classifiers(small):
     np.testing.assert_allclose(found.models[1].coefs[-1], turned, atol=1e-3)
     alone = score_montages(subjects[:1], cv=InOrder(3))
     assert alone.order.tolist() == found.order.tolist()
-
-
-def test_those_who_lend_are_not_scored_and_lend_training_trials_alone(small):
-    X, signs = small
-    number = np.arange(120) * 3 // 120
-    rng = np.random.default_rng(2)
-    other = rng.standard_normal(X.shape)
-    other[signs > 0, 2] += 1.0
-    own = Subject(X, signs, number, np.arange(120))
-
-    def scored(lent, lent_signs=signs, lent_number=number):
-        lender = Subject(lent, lent_signs, lent_number, np.arange(120), lends=True)
-        return score_montages([own, lender], cv=InOrder(3), scaler=ChannelScaler("standard"))
-
-    found = scored(other)
-    assert found.aucs.shape == (5, 3, 1)
-    assert len(found.models) == 1
-    alone = score_montages([own], cv=InOrder(3), scaler=ChannelScaler("standard"))
-    assert found.order.tolist() != alone.order.tolist()
-    changed = other.copy()
-    changed[number == 1] = 10 * rng.standard_normal(changed[number == 1].shape)
-    again = scored(changed)
-    np.testing.assert_array_equal(again.tests[1][0].scores, found.tests[1][0].scores)
-    assert not np.array_equal(again.tests[0][0].scores, found.tests[0][0].scores)
-    # nothing can be learned from trials of one class, nor from none
-    for silent in (scored(other, np.where(number == 1, signs, -1.0)), scored(other, lent_number=np.ones(120))):
-        np.testing.assert_array_equal(silent.tests[1][0].scores, alone.tests[1][0].scores)
 
 
 def test_inner_folds_without_both_classes_are_replaced():

@@ -71,19 +71,16 @@ class Subject:
         In which outer fold a trial is tested.
     trial_groups : ndarray of shape (n,)
         Labels of trials that inner folds must not split.
-    lends : bool
-        Its trials help to put the sensors in order, and that is all: it gets no classifier, and is not scored.
     """
 
     X: np.ndarray
     signs: np.ndarray
     number: np.ndarray
     trial_groups: np.ndarray
-    lends: bool = False
 
     def take(self, mask: np.ndarray) -> "Subject":
         """Return some of the trials."""
-        return Subject(self.X[mask], self.signs[mask], self.number[mask], self.trial_groups[mask], self.lends)
+        return Subject(self.X[mask], self.signs[mask], self.number[mask], self.trial_groups[mask])
 
     @property
     def has_both_classes(self) -> bool:
@@ -93,7 +90,7 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class Montages:
-    """What `score_montages` returns, for T subjects (those who only lend are not among them) and J outer folds.
+    """What `score_montages` returns, for T subjects and J outer folds.
 
     Attributes
     ----------
@@ -310,7 +307,7 @@ def score_montages(
     Parameters
     ----------
     subjects : list of Subject
-        Several share one order of sensors, and have a classifier each. Those who lend help to find the order.
+        Several share one order of sensors, and have a classifier each.
     cv : splitter
         Makes the inner folds, ``cv.split(X, y, trial_groups)``.
     wishes : Wishes, optional
@@ -323,12 +320,11 @@ def score_montages(
     """
     wishes = Wishes.none(subjects[0].X.shape[1]) if wishes is None else wishes
     find = partial(_by_elimination, wishes=wishes) if find is None else find
-    asked = [one for one in subjects if not one.lends]
-    folds = [fold for fold in np.unique(np.concatenate([one.number for one in asked])) if _usable(asked, fold)]
+    folds = [fold for fold in np.unique(np.concatenate([one.number for one in subjects])) if _usable(subjects, fold)]
     if not folds:
         raise ValueError("No fold has trials of both classes to test on and to learn from; take fewer folds.")
     found = Parallel(n_jobs=n_jobs)(delayed(_without)(subjects, fold, cv, scaler, find) for fold in [*folds, None])
-    share = np.array([np.mean([np.mean(one.number == fold) for one in asked]) for fold in folds])
+    share = np.array([np.mean([np.mean(one.number == fold) for one in subjects]) for fold in folds])
     return Montages(
         found[-1][0],
         [tests for _, tests in found[:-1]],
@@ -351,18 +347,13 @@ def _usable(subjects: list[Subject], fold: int) -> bool:
 
 def _without(subjects: list[Subject], fold, cv, scaler, find) -> tuple[list[Models], list[Tested | None]]:
     """Learn without the trials of a fold (None: on all); return each subject's models, and their scores on it."""
-    training, tests, lent = [], [], []
+    training, tests = [], []
     for one in subjects:
         train, test = one.take(one.number != fold), one.take(one.number == fold)
-        if one.lends and not train.has_both_classes:
-            continue
         scale = _identity if scaler is None else clone(scaler).fit(train.X).transform
-        if one.lends:
-            lent.append((scale(train.X), train.signs, []))
-        else:
-            training.append((scale(train.X), train.signs, inner_folds(cv, train.signs, train.trial_groups)))
-            tests.append((scale(test.X), test.signs) if test.has_both_classes else None)
-    order, sizes = find(training + lent)
+        training.append((scale(train.X), train.signs, inner_folds(cv, train.signs, train.trial_groups)))
+        tests.append((scale(test.X), test.signs) if test.has_both_classes else None)
+    order, sizes = find(training)
     models = [refit(X, signs, folds, order, sizes) for X, signs, folds in training]
     return models, [None if t is None else Tested(t[1], m.scores(t[0])) for m, t in zip(models, tests)]
 

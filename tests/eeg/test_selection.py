@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from mixnorm.eeg import (
-    InOrder,
     Preparation,
     SelectOptions,
     honest_folds,
@@ -16,8 +15,6 @@ from mixnorm.eeg import (
     simulated_cohort,
     simulated_recording,
 )
-from mixnorm.elimination import Wishes, order_sensors
-from mixnorm.montages import inner_folds
 
 QUICK = SelectOptions(n_resamplings=2, compare=False)
 KEYS = {
@@ -165,25 +162,3 @@ def test_several_subjects_have_a_common_montage_and_their_own():
     common = next(m for m in got.montages if m["n_sensors"] == 4)["auc"]
     assert np.mean([row["common_auc"] for row in got.by_subject]) == pytest.approx(common, abs=1e-4)
     assert len(set(got.montage) & set(cohort.common)) >= 2
-
-
-def test_each_subjects_own_montage_draws_on_the_trials_of_the_others():
-    cohort = simulated_cohort(2, 80, n_common=3, n_own=1, seed=1)
-    plain = Preparation.preset("epochs").with_(window=(0.0, 1.0), scaling="standard", clip=None)
-    design = prepare(cohort.to_recordings(), plain)
-    wishes = replace(QUICK, n_resamplings=0, n_folds=2, sensors=4, forbid=design.ch_names[8:])
-    got = select_montage(design, wishes)
-    X, y, _ = design.to_sklearn()
-    forbid = np.arange(len(design.ch_names)) >= 8
-    for row in got.by_subject:
-        parts = []
-        for name in (row["subject"], "S2" if row["subject"] == "S1" else "S1"):
-            own = design.subject == name
-            signs = np.where(y[own] == 1, 1.0, -1.0)
-            folds = inner_folds(InOrder(5), signs, np.arange(len(signs)))
-            parts.append((plain.scaler().fit_transform(X[own]), signs, folds))
-        (own, signs, folds), (lent, lent_signs, _) = parts
-        drawn = order_sensors(
-            [(own, signs, folds), (lent, lent_signs, [])], replace(Wishes.none(len(forbid)), forbid=forbid)
-        )
-        assert row["sensors"] == [design.ch_names[i] for i in drawn[:4]]

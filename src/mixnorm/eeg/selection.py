@@ -281,14 +281,13 @@ def _padded(parts: list[NDArray]) -> NDArray:
 
 
 def _by_subject(case: _Case, found: Montages, place: int, tell: Callable[[str], None]) -> list[dict] | None:
-    """Each subject's own montage, to which the others lend their trials, beside the common one; None for one alone."""
+    """Each subject's own montage beside the common one; None for a single subject."""
     if len(case.subjects) == 1:
         return None
     rows = []
     for t, (name, one) in enumerate(zip(case.names, case.subjects, strict=True)):
         tell(f"subject {name}")
-        lent = [replace(other, lends=True) for other in case.subjects if other is not one]
-        own = case.scored([one, *lent])
+        own = case.scored([one])
         at, _ = _recommended(own, case.options.sensors)
         rows.append(
             {

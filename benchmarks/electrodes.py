@@ -2,21 +2,24 @@
 
     MIXNORM_DATA=... python benchmarks/electrodes.py orders bcicomp2-iib
     MIXNORM_DATA=... python benchmarks/electrodes.py orders ner2015-errp --folds 1 3
-    MIXNORM_DATA=... python benchmarks/electrodes.py orders uam-p300 --folds 0
+    MIXNORM_DATA=... python benchmarks/electrodes.py orders uam-p300 --folds 2 3 4
+    MIXNORM_DATA=... python benchmarks/electrodes.py orders uam-p300 --folds 2 3 4 --trials 360
+    MIXNORM_DATA=... python benchmarks/electrodes.py orders bigp3bci-a
     python benchmarks/electrodes.py simulated --sets 20
     python benchmarks/electrodes.py stability --sets 200
     python benchmarks/electrodes.py permutations --sets 500
     python benchmarks/electrodes.py time
 
 Every order is found on the training trials of a fold alone; an ℓ2 SVM is refitted on its first K sensors, alpha by
-inner folds, and scored on the test trials. Times are CPU times of one process, side by side.
+inner folds, and scored on the test trials. Where others lend, of them too the training trials of the same fold alone
+are used. Times are CPU times of one process, side by side.
 """
 
 import argparse
 import os
 import time
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +28,7 @@ from mixnorm import GroupSVCCV, stability_selection
 from mixnorm._folds import auc
 from mixnorm._inputs import Trials
 from mixnorm.eeg import (
+    Design,
     InOrder,
     Preparation,
     SelectOptions,
@@ -34,14 +38,21 @@ from mixnorm.eeg import (
     select_montage,
     simulated_p300,
 )
-from mixnorm.eeg.orders import by_backward_elimination, by_riemannian_distance, by_snr, standard_cap
-from mixnorm.elimination import Wishes
+from mixnorm.eeg.orders import (
+    by_backward_elimination,
+    by_least_squares_elimination,
+    by_riemannian_distance,
+    by_snr,
+    standard_cap,
+)
+from mixnorm.elimination import Wishes, order_sensors
 from mixnorm.entry import entry_order
-from mixnorm.montages import Montages, Subject, Tested, inner_folds, order_sensors, refit, score_montages
+from mixnorm.montages import Montages, Subject, Tested, inner_folds, refit, score_montages
 from mixnorm.path import Method
 
 SIZES = (4, 8, 16)
 RUNS = ("AAS010R01", "AAS011R01", "AAS011R02")
+FLAT = {"bigp3bci-a": ("Fp1", "Fp2")}
 PER_TRIAL = ("X", "y", "subject", "session", "character", "stimulus", "onset", "run")
 
 
@@ -64,72 +75,116 @@ def by_adaptive_entry(X, signs, folds):
     return by_entry(X, signs, folds, weights / np.exp(np.mean(np.log(weights))))
 
 
-def by_us(X, signs, folds):
-    return order_sensors([(X, signs, folds)], Wishes.none(X.shape[1]))
+def by_us(X, signs, folds, lent=()):
+    return order_sensors([(X, signs, folds), *lent], Wishes.none(X.shape[1]))
 
 
+ALONE, LENT_TO = "mixnorm select", "mixnorm select, others lending"
 ORDERS = {
-    "mixnorm select": by_us,
+    ALONE: by_us,
+    LENT_TO: by_us,
     "entry on the ℓ1-ℓ2 path": by_entry,
     "adaptive path": by_adaptive_entry,
     "backward elimination": by_backward_elimination,
+    "elimination by least squares": by_least_squares_elimination,
     "SNR ranking": by_snr,
     "pyRiemann": by_riemannian_distance,
 }
 
 
-def subjects_of(name):
-    """Yield the design of every subject, and the outer fold of its trials (IIb: its runs)."""
+@dataclass(frozen=True, eq=False)
+class Person:
+    """The trials of one subject, the outer fold of each (IIb: its runs), and how many are learned from at most."""
+
+    who: str
+    design: Design
+    number: np.ndarray
+    most: int | None = None
+
+    @cached_property
+    def trials(self):
+        X, y, groups = self.design.to_sklearn()
+        return X, np.where(y == 1, 1.0, -1.0), groups
+
+    def trains(self, fold):
+        return np.flatnonzero(self.number != fold)[: self.most]
+
+    def test(self, fold):
+        X, signs, _ = self.trials
+        return scaler_of(self, fold).transform(X[self.number == fold]), signs[self.number == fold]
+
+
+@cache
+def scaler_of(person, fold):
+    return person.design.preparation.scaler().fit(person.trials[0][person.trains(fold)])
+
+
+@cache
+def training_of(person, fold):
+    """Scaled training trials without a fold, their signs, and inner folds."""
+    (X, signs, groups), train = person.trials, person.trains(fold)
+    folds = inner_folds(InOrder(5), signs[train], groups[train])
+    return scaler_of(person, fold).transform(X[train]), signs[train], folds
+
+
+def people_of(name):
+    """Return all subjects of a data set."""
     data = Path(os.environ["MIXNORM_DATA"])
     if name == "bcicomp2-iib":
         design = prepare(read_recordings(*(str(data / name / f"{run}.mat") for run in RUNS)))
-        yield "AA", design, design.run
-        return
-    design = prepare(read_recordings(str(data / f"{name}.npz")))
+        return [Person("AA", design, design.run)]
+    design = prepare(read_recordings(str(data / f"{name}.npz"), drop=FLAT.get(name, ())))
+    people = []
     for who in np.unique(design.subject):
         mine = design.subject == who
         own = replace(design, **{field: getattr(design, field)[mine] for field in PER_TRIAL})
-        yield str(who), own, honest_folds(own).number
+        people.append(Person(str(who), own, honest_folds(own).number))
+    return people
 
 
 def compare(options):
-    """Print the table of mean AUC at K sensors, and the recommended montage beside the full cap."""
-    aucs, recommended, spent = {}, [], {}
-    for who, design, number in subjects_of(options.data):
-        X, y, groups = design.to_sklearn()
-        signs = np.where(y == 1, 1.0, -1.0)
-        tests, shares, models = [], [], None
-        for fold in np.unique(number) if options.folds is None else options.folds:
-            train, test = number != fold, number == fold
-            if len(np.unique(y[test])) < 2:
+    """Print the table of mean AUC at K sensors, and the recommended montages beside the full cap."""
+    lenders = people_of(options.data)
+    people = [replace(one, most=options.trials) for one in lenders]
+    rows, tested, spent = {}, {}, {}
+    for person in people:
+        for fold in np.unique(person.number) if options.folds is None else options.folds:
+            if len(np.unique(person.test(fold)[1])) < 2:
                 continue
-            scaler = design.preparation.scaler().fit(X[train])
-            parts = scaler.transform(X[train]), signs[train], inner_folds(InOrder(5), signs[train], groups[train])
-            for name, order in order_functions(design.ch_names, options).items():
+            for name, find in order_functions(lenders, person, fold, options).items():
                 start = time.process_time()
-                found = order(*parts)
-                spent[name] = spent.get(name, 0.0) + time.process_time() - start
-                # the full cap is the same for all orders
-                sizes = np.arange(1, len(found) + 1) if name == "mixnorm select" else at(len(found), X.shape[1])
-                fitted = refit(*parts, found, sizes)
-                scores = fitted.scores(scaler.transform(X[test]))
-                row = dict(zip(sizes.tolist(), auc(signs[test], scores)))
-                aucs.setdefault(name, []).append({size: row[size] for size in at(len(found)).tolist() if size in row})
-                print(f"{who}, fold {fold}, {name}: {time.process_time() - start:.1f} s", flush=True)
-                if name == "mixnorm select":
-                    tests.append([Tested(signs[test], scores)])
-                    shares.append(test.sum() / train.sum())
-                    models = fitted
-        if len(tests):
-            whole = Montages([models], tests, float(np.mean(shares)), [])
-            place, _, _ = whole.smallest_near_best()
-            recommended.append((int(whole.sizes[place]), whole.mean[place], whole.mean[-1]))
-    show_orders(aucs, recommended, spent)
+                order = find(*training_of(person, fold))
+                took = time.process_time() - start
+                spent[name] = spent.get(name, 0.0) + took
+                models, row = score(person, fold, order, name in (ALONE, LENT_TO))
+                rows.setdefault(name, []).append(row)
+                tested.setdefault(name, {}).setdefault(person.who, []).append((fold, models))
+                print(f"{person.who}, fold {fold}, {name}: {took:.1f} s", flush=True)
+    show_orders(rows, spent)
+    for name in (ALONE, LENT_TO):
+        if name in tested:
+            show_recommended(name, [(person, tested[name].get(person.who)) for person in people])
 
 
-def order_functions(ch_names, options):
+def score(person, fold, order, everywhere):
+    """Refit on the first K sensors of an order, for every K or those of the table; return the models, AUC by K."""
+    # the full cap is the same for all orders
+    sizes = np.arange(1, len(order) + 1) if everywhere else at(len(order), person.design.X.shape[1])
+    models = refit(*training_of(person, fold), order, sizes)
+    X, signs = person.test(fold)
+    found = dict(zip(sizes.tolist(), auc(signs, models.scores(X))))
+    return models, {size: found[size] for size in at(len(order)).tolist() if size in found}
+
+
+def order_functions(lenders, person, fold, options):
     functions = {name: order for name, order in ORDERS.items() if name not in options.without}
-    cap = standard_cap(ch_names)
+    if LENT_TO in functions:
+        # of everybody the training trials of the same fold alone
+        lent = [(*training_of(other, fold)[:2], []) for other in lenders if other.who != person.who]
+        functions[LENT_TO] = partial(by_us, lent=lent)
+        if not lent:
+            del functions[LENT_TO]
+    cap = standard_cap(person.design.ch_names)
     if len(cap):
         functions["standard cap"] = lambda *_: cap
     return functions
@@ -139,23 +194,42 @@ def at(n_sensors, without=None):
     return np.array(sorted(({size for size in SIZES if size < n_sensors} | {n_sensors}) - {without}))
 
 
-def show_orders(aucs, recommended, spent):
-    columns = sorted({size for rows in aucs.values() for row in rows for size in row})
+def show_orders(rows, spent):
+    columns = sorted({size for own in rows.values() for row in own for size in row})
     print("\n| order | " + " | ".join(f"K = {size}" for size in columns) + " | CPU s, order alone |")
     print("| --- |" + " --- |" * (len(columns) + 1))
-    for name, rows in aucs.items():
-        cells = [f"{100 * np.mean([row[size] for row in rows]):.1f}" if size in rows[0] else "" for size in columns]
-        print(f"| {name} | " + " | ".join(cells) + f" | {spent[name] / len(rows):.1f} |")
-    ours = aucs["mixnorm select"]
-    for name, rows in aucs.items():
-        shared = [size for size in rows[0] if size in SIZES and size in ours[0]]
-        if name != "mixnorm select" and shared:
-            gain = 100 * np.array([[mine[size] - row[size] for size in shared] for mine, row in zip(ours, rows)])
-            error = gain.mean(axis=1).std(ddof=1) / np.sqrt(len(gain))
-            by_size = gain.mean(axis=0).round(1).tolist()
-            print(f"ours − {name}: {by_size} at {shared}, mean {gain.mean():.1f} ± {error:.1f}")
-    size, auc_there, full = np.mean(recommended, axis=0)
-    print(f"recommended: {size:.1f} sensors (mean), AUC {100 * auc_there:.1f}, full cap {100 * full:.1f}")
+    for name, own in rows.items():
+        cells = [f"{100 * np.mean([row[size] for row in own]):.1f}" if size in own[0] else "" for size in columns]
+        print(f"| {name} | " + " | ".join(cells) + f" | {spent[name] / len(own):.1f} |")
+    for ours in (ALONE, LENT_TO):
+        for name in [name for name in rows if ours in rows and name != ours]:
+            show_gain(ours, name, rows)
+
+
+def show_gain(ours, name, rows):
+    """Print by how much we are better, paired by fold; the error is that over folds."""
+    shared = [size for size in rows[name][0] if size in SIZES and size in rows[ours][0]]
+    if shared:
+        pairs = zip(rows[ours], rows[name])
+        gain = 100 * np.array([[mine[size] - row[size] for size in shared] for mine, row in pairs])
+        error = gain.mean(axis=1).std(ddof=1) / np.sqrt(len(gain))
+        by_size = gain.mean(axis=0).round(1).tolist()
+        print(f"{ours} − {name}: {by_size} at {shared}, mean {gain.mean():.2f} ± {error:.2f}")
+
+
+def show_recommended(name, found):
+    """Print the mean over subjects of what would be recommended, and its AUC beside that of the full cap."""
+    recommended = []
+    for person, folds in found:
+        if folds:
+            tests = [(person.test(fold), models) for fold, models in folds]
+            tested = [[Tested(signs, models.scores(X))] for (X, signs), models in tests]
+            ratio = np.mean([len(X) / len(person.trains(fold)) for ((X, _), _), (fold, _) in zip(tests, folds)])
+            whole = Montages([folds[-1][1]], tested, float(ratio), [])
+            place, _, _ = whole.smallest_near_best()
+            recommended.append((int(whole.sizes[place]), whole.mean[place], whole.mean[-1]))
+    size, there, full = np.mean(recommended, axis=0)
+    print(f"{name}, recommended: {size:.1f} sensors (mean), AUC {100 * there:.1f}, full cap {100 * full:.1f}")
 
 
 def simulated(options):
@@ -242,8 +316,9 @@ def main():
     jobs = parser.add_subparsers(required=True)
     add = partial(jobs.add_parser)
     orders = add("orders")
-    orders.add_argument("data", choices=["bcicomp2-iib", "ner2015-errp", "uam-p300"])
+    orders.add_argument("data", choices=["bcicomp2-iib", "ner2015-errp", "uam-p300", "bigp3bci-a"])
     orders.add_argument("--folds", type=int, nargs="+", help="outer folds to score; all if left out")
+    orders.add_argument("--trials", type=int, help="learn from the first so many of a subject's training trials")
     orders.add_argument("--without", nargs="+", default=[], choices=list(ORDERS), help="orders to leave out")
     orders.set_defaults(run=compare)
     for name, run, sets in (

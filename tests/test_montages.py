@@ -11,12 +11,20 @@ from mixnorm import GroupSVC
 from mixnorm._folds import Fold
 from mixnorm._inputs import Trials
 from mixnorm.eeg import InOrder, simulated_p300
-from mixnorm.elimination import HeldOut, Wishes, components, eliminate, precision, separation
+from mixnorm.elimination import (
+    SEARCH_ALPHAS,
+    HeldOut,
+    Wishes,
+    components,
+    eliminate,
+    order_sensors,
+    precision,
+    separation,
+)
 from mixnorm.montages import (
     Subject,
     corrected_interval,
     inner_folds,
-    order_sensors,
     paired_variance,
     refit,
     score_montages,
@@ -95,6 +103,44 @@ def test_elimination_is_the_greedy_one(small):
         left.remove(gone)
     assert found.order.tolist() == [*left, *out[::-1]]
     np.testing.assert_allclose(found.scores, [worth(sorted(found.order[: k + 1])) for k in range(5)], atol=1e-12)
+
+
+def test_the_order_is_greedy_and_lent_trials_count_half(small):
+    X, signs = small
+    rng = np.random.default_rng(5)
+    lent_signs = np.where(rng.uniform(size=90) < 0.3, 1.0, -1.0)
+    lent = rng.standard_normal((90, 5, 3))
+    lent[lent_signs > 0, 2] += 0.9
+    folds, whole = in_blocks(120, 3), Fold(np.ones(90, int), np.zeros(90, bool))
+    own_weights = np.repeat(precision([signs[fold.test] for fold in folds]), 3) / 3
+    alphas, lent_alpha = SEARCH_ALPHAS * 15 / 120, SEARCH_ALPHAS[1] * 15 / 90
+    own_parts, lent_parts = X @ components(X), lent @ components(lent)
+    assert own_parts.shape[2] == lent_parts.shape[2] == 3
+
+    def own_worth(sensors):
+        held_out = [
+            separation(signs[fold.test], least_squares_scores(own_parts, signs, fold, sensors, alpha)[:, None])[0]
+            for fold in folds
+            for alpha in alphas
+        ]
+        fitted = [fitted_separation(own_parts, signs, fold, sensors, a) for fold in folds for a in alphas]
+        return own_weights @ (np.array(held_out) + fitted) / 2
+
+    def lent_worth(sensors):
+        return fitted_separation(lent_parts, lent_signs, whole, sensors, lent_alpha)
+
+    def greedy(worth):
+        left, out = [0, 1, 2, 3, 4], []
+        while len(left) > 1:
+            out.append(max(left, key=lambda s: worth([other for other in left if other != s])))
+            left.remove(out[-1])
+        return [*left, *out[::-1]]
+
+    alone = order_sensors([(X, signs, folds)], Wishes.none(5)).tolist()
+    drawn = order_sensors([(X, signs, folds), (lent, lent_signs, [])], Wishes.none(5)).tolist()
+    assert alone == greedy(own_worth)
+    assert drawn == greedy(lambda sensors: (own_worth(sensors) + lent_worth(sensors)) / 2)
+    assert drawn != alone
 
 
 def test_separation_is_the_distance_of_means_in_deviations():

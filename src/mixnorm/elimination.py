@@ -23,6 +23,12 @@ import numpy as np
 
 from ._folds import Fold
 
+#: Regularisations of the search, in units of the mean variance of a feature, times the features per trial, if not too
+#: few: the more trials, the less is needed.
+SEARCH_ALPHAS = np.array([0.01, 0.1, 1.0]) / 0.75
+_FEWEST = 0.02
+#: What the trials that others lend count in an order; the own ones count the rest.
+LENT = 0.5
 #: Trials that the variance of a class borrows from that within both classes.
 _BORROWED = 20
 #: Share of the variance over time that the components searched in hold.
@@ -75,7 +81,37 @@ class Wishes:
         return np.where(self.forbid, np.inf, np.where(self.keep, 0.0, self.cost / mean))
 
 
-def eliminate(models: list["HeldOut"], wishes: Wishes) -> Elimination:
+def order_sensors(subjects: list[tuple[np.ndarray, np.ndarray, list[Fold]]], wishes: Wishes) -> np.ndarray:
+    """Order the sensors by elimination, common to all subjects: (X, signs, folds) of each.
+
+    The classifiers of several regularisations are asked together: few sensors need less of it than many, and trials of
+    another session more than those of the same.
+
+    Subjects without folds lend their trials: one classifier of all of them speaks for each, and together they count
+    ``LENT``. Where a subject's own trials cannot tell two sensors apart, those of others often can.
+    """
+    own = [model for one in subjects for model in _searched(*one)]
+    weights = precision([model.signs for model in own])
+    lent = [(X, signs) for X, signs, folds in subjects if not folds]
+    if lent:
+        own += [model for X, signs in lent for model in _searched(X, signs, [_everything(signs)], SEARCH_ALPHAS[1:2])]
+        weights = np.concatenate([(1 - LENT) * weights, LENT * precision([signs for _, signs in lent])])
+    return eliminate(own, wishes, weights).order
+
+
+def _searched(X: np.ndarray, signs: np.ndarray, folds: list[Fold], alphas=SEARCH_ALPHAS) -> list["HeldOut"]:
+    """Return the classifiers of every fold at every alpha, on components over time."""
+    reduced = X @ components(X)
+    per_trial = max(reduced[0].size / len(signs), _FEWEST)
+    return [HeldOut.of(reduced, signs, fold, per_trial * alpha) for fold in folds for alpha in alphas]
+
+
+def _everything(signs: np.ndarray) -> Fold:
+    """All trials to learn from, none held out."""
+    return Fold(np.ones(len(signs), dtype=np.int64), np.zeros(len(signs), dtype=bool))
+
+
+def eliminate(models: list["HeldOut"], wishes: Wishes, weights: np.ndarray | None = None) -> Elimination:
     """Eliminate sensors one by one, from all models at once.
 
     Parameters
@@ -84,11 +120,13 @@ def eliminate(models: list["HeldOut"], wishes: Wishes) -> Elimination:
         One for each fold (and each subject, where several are to share a montage), on all sensors; used up.
     wishes : Wishes
         Sensors to keep go last, forbidden ones first and unnamed. What a sensor brings counts relative to its cost.
+    weights : ndarray of shape (models,), optional
+        What the word of each model counts, adding up to 1; by default as `precision` says.
     """
     left = np.arange(len(wishes.cost))
     for place in np.flatnonzero(wishes.forbid)[::-1]:
         left = _leave_out(models, left, place)
-    weights = precision([model.signs for model in models])
+    weights = precision([model.signs for model in models]) if weights is None else weights
     out, scores = [], []
     while len(left):
         now = np.array([model.worth() for model in models])
@@ -186,14 +224,21 @@ class HeldOut:
         return model
 
     def worth(self) -> float:
-        """How well the sensors that are left tell the classes apart: mean of d' on held-out and on training trials."""
-        return (separation(self.signs, self.scores[:, None])[0] + self._fitted(self.residual)) / 2
+        """How well the sensors that are left tell the classes apart: mean of d' on held-out and on training trials.
+
+        Where no trial was held out, on training trials alone.
+        """
+        return float(self._judged(self.scores[:, None], np.array([self.residual]))[0])
 
     def worth_without_each(self) -> np.ndarray:
         """The same without each one of the sensors, (sensors,)."""
         step = self._steps()
         lost = np.sum(self.w.reshape(step.shape) * step, axis=1)
-        return (separation(self.signs, self.without_each()) + self._fitted(self.residual + lost)) / 2
+        return self._judged(self.without_each(), self.residual + lost)
+
+    def _judged(self, scores: np.ndarray, residual: np.ndarray) -> np.ndarray:
+        fitted = self._fitted(residual)
+        return (separation(self.signs, scores) + fitted) / 2 if len(self.signs) else fitted
 
     def _fitted(self, residual):
         """The d' on training trials that goes with a residual: d'² = R²/(1 − R²) over the product of class shares."""
@@ -203,7 +248,7 @@ class HeldOut:
     def without_each(self) -> np.ndarray:
         """Scores of the held-out trials after leaving out each one of the sensors, (n_test, sensors)."""
         step = self._steps()
-        return self.scores[:, None] - np.einsum("vgr,gr->vg", self.Q.reshape(len(self.Q), -1, self.size), step)
+        return self.scores[:, None] - np.einsum("vgr,gr->vg", self.Q.reshape(len(self.Q), *step.shape), step)
 
     def _steps(self) -> np.ndarray:
         """D w_f of every sensor, (sensors, size)."""

@@ -17,16 +17,13 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
 from ._folds import Fold, auc
-from .elimination import HeldOut, Wishes, components, eliminate, precision, separation
+from .elimination import Wishes, order_sensors, precision, separation
 from .groups import Groups
 from .penalties import L2
 from .solvers import Newton, few_threads
 from .stack import Solution, Stack
 
-#: Regularisations of the search and of the refit, in units of the mean variance of a feature; those of the search
-#: times the features per training trial, within bounds: the more trials, the less is needed.
-SEARCH_ALPHAS = np.array([0.01, 0.1, 1.0]) / 0.75
-_FEWEST, _MOST = 0.02, 0.75
+#: Regularisations of the refit, in units of the mean curvature of the loss.
 REFIT_ALPHAS = np.logspace(-2.5, 1.5, 9)
 #: Share of the best separation that is enough for a larger alpha: the trials it is chosen by had a say in the order.
 _ENOUGH = 0.99
@@ -217,21 +214,6 @@ def corrected_error(values: np.ndarray, ratio: float) -> np.ndarray:
     return np.sqrt((1 / np.maximum(J, 1) + ratio) * variance)
 
 
-def order_sensors(subjects: list[tuple[np.ndarray, np.ndarray, list[Fold]]], wishes: Wishes) -> np.ndarray:
-    """Order the sensors by elimination, common to all subjects: (X, signs, folds) of each.
-
-    The classifiers of several regularisations are asked together: few sensors need less of it than many, and trials of
-    another session more than those of the same.
-    """
-    models = []
-    for X, signs, folds in subjects:
-        reduced = X @ components(X)
-        for fold in folds:
-            per_trial = np.clip(reduced[0].size / fold.train.sum(), _FEWEST, _MOST)
-            models += [HeldOut.of(reduced, signs, fold, alpha) for alpha in per_trial * SEARCH_ALPHAS]
-    return eliminate(models, wishes).order
-
-
 def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray, sizes: np.ndarray) -> Models:
     """Fit an ℓ2 SVM on the first K sensors of an order for every K of ``sizes``, alpha by the folds.
 
@@ -239,19 +221,38 @@ def refit(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order: np.ndarray
     one sensor less.
     """
     n, G, r = X.shape
-    unit = 2 * float(np.mean(np.var(X, axis=0))) or 1.0  # the mean curvature of the loss
     coarse = sizes[np.isin(sizes, 2 ** np.arange(10)) | (sizes == sizes[0]) | (sizes == sizes[-1])]
-    alphas = _choose_alphas(
-        _stack(X, signs, np.stack([fold.train for fold in folds], axis=1)), folds, order, coarse, unit
-    )
+    alphas = _choose_alphas(X, signs, folds, order, coarse)
     alphas = np.exp(np.interp(np.log(sizes), np.log(coarse), np.log(alphas)))
     steps = _growing(_stack(X, signs, np.ones((n, 1))), order, sizes, alphas[:, None], _TOL)
     coefs = np.stack([step.W[0, 0, :, 0].reshape(G, r) for step in steps])
     return Models(order, sizes, alphas, coefs, np.array([step.b[0, 0, 0] for step in steps]))
 
 
-def _choose_alphas(stack: Stack, folds: list[Fold], order, sizes: np.ndarray, unit: float) -> np.ndarray:
+def order_by_weights(X: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.ndarray:
+    """Order the sensors by the weights of an ℓ2 SVM: the one with the smallest ‖w_g‖ leaves, then it is fitted again.
+
+    Its alpha is that of the refit on all sensors, by the folds.
+    """
+    n, G, r = X.shape
+    alpha = _choose_alphas(X, signs, folds, np.arange(G), np.array([G]))[0]
+    left = np.arange(G)
+
+    def leaves(W: np.ndarray) -> int:
+        nonlocal left
+        gone = left[np.argmin(np.linalg.norm(W.reshape(G, r)[left], axis=1))]
+        left = left[left != gone]
+        return int(gone)
+
+    stack = _stack(X, signs, np.ones((n, 1)))
+    with few_threads(stack):
+        return np.array(Newton().shrinking(stack, alpha, leaves, _ROUGH, _MAX_ITER)[::-1])
+
+
+def _choose_alphas(X: np.ndarray, signs: np.ndarray, folds: list[Fold], order, sizes: np.ndarray) -> np.ndarray:
     """Return for every size the largest alpha whose models separate the held-out trials nearly best."""
+    stack = _stack(X, signs, np.stack([fold.train for fold in folds], axis=1))
+    unit = 2 * float(np.mean(np.var(X, axis=0))) or 1.0  # the mean curvature of the loss
     grid = unit * REFIT_ALPHAS
     steps = _growing(stack, order, sizes, np.broadcast_to(grid, (len(sizes), len(grid))), _ROUGH)
     found = np.zeros((len(steps), len(folds)))

@@ -15,6 +15,7 @@ from mixnorm._folds import Fold
 from mixnorm.eeg.montage import standard_name
 from mixnorm.eeg.readers.guard import require
 from mixnorm.elimination import HeldOut, components, separation
+from mixnorm.montages import order_by_weights
 
 STANDARD_CAP = ("Fz", "Cz", "Pz", "Oz", "P3", "P4", "PO7", "PO8")
 """The eight electrodes that most P300 spellers are sold with."""
@@ -33,10 +34,17 @@ def by_snr(X: NDArray[np.float64], signs: NDArray[np.float64], folds: list[Fold]
 def by_backward_elimination(
     X: NDArray[np.float64], signs: NDArray[np.float64], folds: list[Fold]
 ) -> NDArray[np.int64]:
-    """Backward elimination by the weights of a linear classifier: the channel with the smallest ‖w_g‖ leaves.
+    """Backward elimination by the weights of an ℓ2 SVM: the channel of the smallest ‖w_g‖ leaves, then a refit.
 
-    The classifier is regularised least squares, its alpha chosen by the inner folds on all channels.
+    Its alpha is chosen by the inner folds on all channels.
     """
+    return order_by_weights(X, signs, folds)
+
+
+def by_least_squares_elimination(
+    X: NDArray[np.float64], signs: NDArray[np.float64], folds: list[Fold]
+) -> NDArray[np.int64]:
+    """The same by the weights of regularised least squares on the components over time."""
     X = X @ components(X)
     alpha = max(10.0 ** np.arange(-2, 1.5, 0.5), key=lambda a: _separation(X, signs, folds, a))
     everything = Fold(np.ones(len(signs), dtype=int), np.zeros(len(signs), dtype=bool))

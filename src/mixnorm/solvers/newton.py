@@ -18,7 +18,7 @@ crossed the margin and O(m³) for the factorisation, or O(n'² m) in their place
 where they are few. A path is so at most linear in trials and alphas and cubic in features; memory O(n d + m²).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,6 +60,23 @@ class Newton:
             raise ValueError("Subsets of sensors are for ℓ2 and for groups of several coefficients.")
         steps = [replace(stack, alpha=alpha, group_weights=beta) for alpha, beta in zip(alphas, group_weights)]
         return self._sequence(stack, steps, tol, max_iter)
+
+    def shrinking(
+        self, stack: Stack, alpha: float, leaves: Callable[[np.ndarray], int], tol: float, max_iter: int
+    ) -> list[int]:
+        """Solve the first problem of a stack on ever fewer groups; return the groups as they left, all of them.
+
+        ``leaves`` names from the coefficients (T, d) the group that leaves next. Each solution starts from the one
+        before, to the solver's own estimate of the gap; ℓ2 or a group norm, not ℓ1.
+        """
+        problem, beta = Problem(stack, 0, 0), to_numpy(stack.group_weights)[0, :, 0].copy()
+        point, out = Point.zero(*problem.Z.shape), []
+        while np.isfinite(beta).any():
+            point, far = problem.approach(alpha, problem.weigh(beta.copy(), point), max_iter)
+            point, _ = problem.solve(alpha, point, tol, max_iter - far)
+            out.append(leaves(point.W))
+            beta[out[-1]] = np.inf
+        return out
 
     def _sequence(self, stack: Stack, stacks: list[Stack], tol: float, max_iter: int) -> list[Solution]:
         B, _, _, _, K = stack.shape

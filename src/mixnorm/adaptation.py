@@ -2,7 +2,9 @@ r"""One subject drawn to classifiers that do not move: a newcomer, or a weak sub
 
 With the mean classifier w̄ of the others fixed, the subject minimises its own
 
-    Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q.
+    Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength (w − w̄)'M(w − w̄) + alpha Σ_g β_g ‖w_g‖_q,
+
+M being the identity, or for a newcomer the `metric` that the known subjects' trials give.
 
 strength = ∞ is w̄ itself with an intercept of the subject's own; strength = 0 its own fit.
 """
@@ -43,6 +45,8 @@ class Leaning:
     alpha : float
     group_weights : ndarray of shape (G,)
         β, ∞ for sensors that are out.
+    metric : ndarray of shape (d, d), or None
+        M; None: the identity.
     """
 
     method: Method
@@ -51,6 +55,7 @@ class Leaning:
     center: np.ndarray
     alpha: float
     group_weights: np.ndarray
+    metric: np.ndarray | None = None
 
     @property
     def unit(self) -> float:
@@ -78,6 +83,7 @@ class Leaning:
             stack,
             center=np.broadcast_to(self.center[:, None].astype(float), shape).copy(),
             group_weights=np.repeat(self.group_weights[None, :, None], weights.shape[1], axis=2),
+            metric=None if self.metric is None else self.metric[None],
         )
 
     def _finite(self, stack: Stack, strengths: np.ndarray) -> list[Solution]:

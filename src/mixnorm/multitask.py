@@ -10,6 +10,7 @@ from ._subjects import check_asymmetric, check_subject_classes, joint_stack
 from ._weights import class_balance
 from .adaptation import Leaning, adapt_to
 from .groups import Groups
+from .metric import pull_metric, within_covariance
 from .path import Method, check_alpha, warn_unconverged
 from .rehearsal import Rehearsal, expected_gains
 from .stack import Solution, Stack
@@ -66,7 +67,8 @@ class MultiTaskClassifier(SubjectClassifier):
         chosen = np.isin(np.arange(len(self.groups_)), np.flatnonzero(self.group_norms_))
         beta = np.where(chosen, self._group_weights, np.inf)
         method = Method.of(self, self.q)
-        problem = Leaning(method, trials, signs, self.mean_coef_, self._alpha(), beta)
+        metric = self._newcomer_metric(chosen[self._group_index])
+        problem = Leaning(method, trials, signs, self.mean_coef_, self._alpha(), beta, metric)
 
         def weights(mask: np.ndarray) -> np.ndarray:
             return class_balance(mask.astype(float), signs, self.classes_, self.class_weight)
@@ -74,6 +76,11 @@ class MultiTaskClassifier(SubjectClassifier):
         gains = getattr(self, "newcomer_gains_", None)  # a model file of an earlier version has none
         expected = None if gains is None else expected_gains(self.newcomer_trials_, gains, len(signs))
         return adapt_to(problem, weights, expected)
+
+    def _newcomer_metric(self, usable: np.ndarray) -> np.ndarray | None:
+        """M of the pull to the mean on usable features (d,); None: the identity, as a file of an earlier version has it."""
+        covariance = getattr(self, "newcomer_covariance_", None)
+        return None if covariance is None else pull_metric(covariance, self._covariance_features, usable)
 
     def _put(self, subject, w: np.ndarray, b: float) -> None:
         """Append a row for a subject, or replace the one it has, and bring what speaks of sensors up to date."""
@@ -97,6 +104,8 @@ class MultiTaskClassifier(SubjectClassifier):
             self._put(label, *self._leaning_classifier(data.take([label])))
         order = [self._labels.index(label) for label in data.subjects.labels]
         self.coef_, self.intercept_, self._labels = self.coef_[order], self.intercept_[order], data.subjects.labels
+        self._covariance_features = np.flatnonzero(self.group_norms_[self._group_index])
+        self.newcomer_covariance_ = within_covariance(stack, self._covariance_features)
 
     def _rehearse(self, joint: SubjectTrials) -> None:
         """Let the known subjects rehearse being newcomers, if that is wanted, and keep what came of it."""

@@ -1,0 +1,40 @@
+r"""What is far from the mean classifier: what would change the scores of the known subjects' trials.
+
+A newcomer is drawn to w̄ by strength (w − w̄)'M(w − w̄) with
+
+    M = (1 − ρ) C / c + ρ I,    C = Σ_{t,i} s_ti (x_ti − x̄_t)(x_ti − x̄_t)' / Σ_{t,i} s_ti,    c = trace(C)/m,
+
+C being the covariance of the known subjects' trials within subjects, m the number of features. (w − w̄)'C(w − w̄) is
+the mean square by which the scores of their trials would change, each subject's intercept set free: moves that the
+known subjects would not feel cost little, as when everybody is learned again. The mean of the diagonal of M is 1, so
+that a strength means the same as beside ‖w − w̄‖², which is ρ = 1.
+"""
+
+import numpy as np
+
+from .stack import Stack
+
+#: ρ, the share of the plain distance: AUC is flat from 0.03 to 0.2 (benchmarks/many_subjects.md).
+PLAIN_SHARE = 0.1
+
+
+def within_covariance(stack: Stack, features: np.ndarray) -> np.ndarray:
+    """C (m, m) of some features in the last problem of the first data set of a stack; O(trials · m²)."""
+    X, p = stack.X[0][:, :, features], stack.trial_weight[0, :, :, -1]
+    covariance = np.zeros((len(features), len(features)))
+    for X_t, p_t in zip(X, p):
+        root = np.sqrt(p_t)[:, None] * (X_t - p_t @ X_t / p_t.sum())
+        covariance += root.T @ root
+    return covariance
+
+
+def pull_metric(covariance: np.ndarray, features: np.ndarray, usable: np.ndarray) -> np.ndarray | None:
+    """Return M (d, d) on the usable (d,) of the features that C (m, m) knows, 0 elsewhere; None where C is 0 there."""
+    kept = usable[features]
+    C = covariance[np.ix_(kept, kept)]
+    size = np.trace(C) / max(len(C), 1)
+    if not size > 0:
+        return None
+    metric = np.zeros((len(usable), len(usable)))
+    metric[np.ix_(features[kept], features[kept])] = (1 - PLAIN_SHARE) * C / size + PLAIN_SHARE * np.eye(len(C))
+    return metric

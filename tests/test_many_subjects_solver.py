@@ -88,7 +88,9 @@ def test_every_step_of_a_path_over_alphas_and_similarities_is_optimal(shape):
 def centred_reference(X, y, groups, alpha, strength, center, beta, root=1.0, q=2.0):
     """Minimum of mean loss + strength ‖root (w − center)‖² + alpha Σ β ‖w_g‖_q, by cvxpy."""
     w, b, slack = cp.Variable(X.shape[1]), cp.Variable(), cp.Variable(len(y), nonneg=True)
-    cost = cp.sum_squares(slack) / len(y) + strength * cp.sum_squares(root @ (w - center) if np.ndim(root) else w - center)
+    cost = cp.sum_squares(slack) / len(y) + strength * cp.sum_squares(
+        root @ (w - center) if np.ndim(root) else w - center
+    )
     held = [slack >= 1 - cp.multiply(y, X @ w + b)]
     for g, weight in enumerate(beta):
         block = w[np.flatnonzero(groups == g)]

@@ -25,7 +25,11 @@ class MultiTaskClassifier(SubjectClassifier):
 
         Minimises over w (on the selected sensors) and b
 
-            Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q
+            Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength (w − w̄)'M(w − w̄) + alpha Σ_g β_g ‖w_g‖_q
+
+        M = 0.9 C/c + 0.1 I, C being the covariance of the known subjects' trials within subjects and c its mean
+        variance: what would change the scores of their trials is far from w̄, what they would not feel is near, as it
+        is when everybody is learned again. (A model file of an earlier version has no C: then M = I.)
 
         strength over {0, a log grid, ∞}, by the AUC of 3-fold cross-validation within these trials, drawn five times,
         and by what each strength brought known subjects who rehearsed being newcomers (``rehearse``): the best of
@@ -78,7 +82,7 @@ class MultiTaskClassifier(SubjectClassifier):
         return adapt_to(problem, weights, expected)
 
     def _newcomer_metric(self, usable: np.ndarray) -> np.ndarray | None:
-        """M of the pull to the mean on usable features (d,); None: the identity, as a file of an earlier version has it."""
+        """M of the pull to the mean on usable features (d,); None: the identity, as in a file of an earlier version."""
         covariance = getattr(self, "newcomer_covariance_", None)
         return None if covariance is None else pull_metric(covariance, self._covariance_features, usable)
 
@@ -195,6 +199,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         Numbers of calibration trials that were rehearsed, and the AUC that every strength (∞, 1e2 … 1e-3, 0 in units
         of the mean square of the features) gained over ∞ in the mean of the subjects. None: not rehearsed, or by fewer
         than three subjects.
+    newcomer_covariance_ : ndarray of shape (m, m)
+        C of the newcomer's pull, on the m features of the sensors selected at fit; see `adapt`. None of their trials.
 
     Notes
     -----

@@ -25,7 +25,7 @@ _DRAWS = 2
 #: Smallest number of calibration trials, and the largest ratio of one number to the one before.
 _FEWEST, _RATIO = 12, 3
 #: Places in STRENGTHS of those that are tried; those between are interpolated, those beyond take the last one's gain.
-_TRIED = np.array([0, 1, 3, 5, 7, 9])
+_TRIED = np.array([0, 1, 2, 3, 4, 5, 6, 7, 9])
 #: Relative gap that is small enough to compare AUCs by.
 _TOL = 1e-3
 

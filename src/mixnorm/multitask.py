@@ -82,7 +82,7 @@ class MultiTaskClassifier(SubjectClassifier):
         return adapt_to(problem, weights, expected)
 
     def _newcomer_metric(self, usable: np.ndarray) -> np.ndarray | None:
-        """M of the pull to the mean on usable features (d,); None: the identity, as in a file of an earlier version."""
+        """M of the pull to the mean on usable features (d,); None: the identity, as for files of earlier versions."""
         covariance = getattr(self, "newcomer_covariance_", None)
         return None if covariance is None else pull_metric(covariance, self._covariance_features, usable)
 

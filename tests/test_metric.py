@@ -96,18 +96,21 @@ def test_subjects_who_lean_keep_the_plain_distance():
 
 
 def test_a_metric_means_the_same_strength_in_every_unit_and_the_plain_distance_for_white_features():
-    rng = np.random.default_rng(0)
-    root = rng.normal(size=(30, 5))
-    everything = np.ones(7, dtype=bool)
-    features = np.array([0, 2, 3, 4, 6])
-    metric = pull_metric(root.T @ root, features, everything)
+    root = np.random.default_rng(0).normal(size=(30, 5))
+    metric = pull_metric(root.T @ root)
     assert np.trace(metric) == pytest.approx(5)
-    assert np.linalg.eigvalsh(metric)[2:].min() >= PLAIN_SHARE * (1 - 1e-12)
-    assert not metric[[1, 5]].any()
-    np.testing.assert_allclose(pull_metric(1e-12 * root.T @ root, features, everything), metric, rtol=1e-12)
-    np.testing.assert_allclose(pull_metric(3 * np.eye(5), features, everything)[np.ix_(features, features)], np.eye(5))
+    assert np.linalg.eigvalsh(metric).min() >= PLAIN_SHARE
+    np.testing.assert_allclose(pull_metric(1e-12 * root.T @ root), metric, rtol=1e-12)
+    np.testing.assert_allclose(pull_metric(3 * np.eye(5)), np.eye(5))
 
 
 def test_trials_that_are_all_alike_leave_the_plain_distance():
-    assert pull_metric(np.zeros((3, 3)), np.arange(3), np.ones(3, dtype=bool)) is None
-    assert pull_metric(np.eye(3), np.arange(3), np.zeros(3, dtype=bool)) is None
+    assert pull_metric(np.zeros((3, 3))) is None
+    assert pull_metric(np.zeros((0, 0))) is None
+
+
+def test_a_model_without_sensors_takes_newcomers():
+    known, (X, y) = known_and_new()
+    with pytest.warns(UserWarning, match="alpha_max"):
+        model = fit(known).set_params(alpha=10.0).fit(*stacked(*known[:2])[:2], subjects=stacked(*known[:2])[2])
+    assert not model.adapt(X, y).coef_.any()

@@ -28,13 +28,9 @@ def within_covariance(stack: Stack, features: np.ndarray) -> np.ndarray:
     return covariance
 
 
-def pull_metric(covariance: np.ndarray, features: np.ndarray, usable: np.ndarray) -> np.ndarray | None:
-    """Return M (d, d) on the usable (d,) of the features that C (m, m) knows, 0 elsewhere; None where C is 0 there."""
-    kept = usable[features]
-    C = covariance[np.ix_(kept, kept)]
-    size = np.trace(C) / max(len(C), 1)
+def pull_metric(covariance: np.ndarray) -> np.ndarray | None:
+    """Return M for a covariance C, both (m, m); None where C is 0, or there is nothing to be drawn."""
+    size = np.trace(covariance) / max(len(covariance), 1)
     if not size > 0:
         return None
-    metric = np.zeros((len(usable), len(usable)))
-    metric[np.ix_(features[kept], features[kept])] = (1 - PLAIN_SHARE) * C / size + PLAIN_SHARE * np.eye(len(C))
-    return metric
+    return (1 - PLAIN_SHARE) * covariance / size + PLAIN_SHARE * np.eye(len(covariance))

@@ -84,7 +84,10 @@ class MultiTaskClassifier(SubjectClassifier):
     def _newcomer_metric(self, usable: np.ndarray) -> np.ndarray | None:
         """M of the pull to the mean on usable features (d,); None: the identity, as for files of earlier versions."""
         covariance = getattr(self, "newcomer_covariance_", None)
-        return None if covariance is None else pull_metric(covariance, self._covariance_features, usable)
+        if covariance is None:
+            return None
+        kept = usable[self._covariance_features]
+        return pull_metric(covariance[np.ix_(kept, kept)])
 
     def _put(self, subject, w: np.ndarray, b: float) -> None:
         """Append a row for a subject, or replace the one it has, and bring what speaks of sensors up to date."""

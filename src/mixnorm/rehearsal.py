@@ -79,12 +79,11 @@ class Rehearsal:
         cell = np.full((1, 1, 1), self.alpha), np.full((1, 1, 1), self.similarity)
         W = self._rough.solve(stack, *cell)[0].W
         chosen = (stack.groups.to_blocks(W) != 0).any(axis=2)[0, :, 0]
-        usable = chosen[stack.groups.index]
-        features = np.flatnonzero(usable)
+        features = np.flatnonzero(chosen[stack.groups.index])
         return {
             "center": W[0, :, :, 0].mean(axis=0),
             "group_weights": np.where(chosen, self.group_weights, np.inf),
-            "metric": pull_metric(within_covariance(stack, features), features, usable),
+            "metric": pull_metric(within_covariance(stack, features)),
         }
 
     def _gains_of(self, own: SubjectTrials, drawn_to: dict, size: float) -> list[np.ndarray]:

@@ -27,7 +27,7 @@ STRENGTHS = np.concatenate([[np.inf], np.geomspace(1e2, 1e-3, 11), [0.0]])
 #: The folds are drawn this often: a handful of trials says little by one division.
 _REPEATS = 5
 #: By how much (AUC, one standard deviation) a newcomer's gain is taken to differ from the known subjects' mean gain.
-SPREAD = 0.01
+SPREAD = 0.005
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,8 @@ import numpy as np
 
 from .stack import Stack
 
-#: ρ, the share of the plain distance: AUC is flat from 0.03 to 0.2 (benchmarks/many_subjects.md).
-PLAIN_SHARE = 0.1
+#: ρ, the share of the plain distance; measured, flat around this (benchmarks/many_subjects.md).
+PLAIN_SHARE = 0.03
 
 
 def within_covariance(stack: Stack, features: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ class MultiTaskClassifier(SubjectClassifier):
 
             Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength (w − w̄)'M(w − w̄) + alpha Σ_g β_g ‖w_g‖_q
 
-        M = 0.9 C/c + 0.1 I, C being the covariance of the known subjects' trials within subjects and c its mean
+        M = 0.97 C/c + 0.03 I, C being the covariance of the known subjects' trials within subjects and c its mean
         variance: what would change the scores of their trials is far from w̄, what they would not feel is near, as it
         is when everybody is learned again. (A model file of an earlier version has no C: then M = I.)
 
@@ -183,7 +183,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         "balanced" within each subject.
     rehearse : bool
         Whether the subjects rehearse being newcomers, for the strength that `adapt` will take: the joint problem is
-        solved four more times without a quarter of them, and each is adapted to the others with a few of its trials.
+        solved again without each of them (twelve times at most, then without several), and each is adapted to the
+        others with a few of its trials.
 
     Attributes
     ----------

@@ -18,8 +18,9 @@ from .adaptation import STRENGTHS, Leaning
 from .metric import pull_metric, within_covariance
 from .path import Method
 
-#: Most parts that the subjects are divided into: the joint problem is solved this often again.
-_PARTS = 4
+#: Most parts that the subjects are divided into: the joint problem is solved this often again. With fewer, subjects
+#: rehearse with fewer others than a newcomer will have, and learn to lean on them less than is right.
+_PARTS = 12
 #: Times that the calibration trials of every subject and number are drawn.
 _DRAWS = 2
 #: Smallest number of calibration trials, and the largest ratio of one number to the one before.

@@ -23,3 +23,20 @@ def stacked(Xs, ys, names=None, seed=None):
         return X, y, subjects
     order = np.random.default_rng(seed).permutation(len(y))
     return X[order], y[order], subjects[order]
+
+
+def correlated(Xs, seed=0):
+    """Mix the features, the same way in every subject: some directions vary a hundred times as much as others."""
+    rng, d = np.random.default_rng(seed), Xs[0].shape[1]
+    mixing = np.linalg.qr(rng.normal(size=(d, d)))[0] * np.geomspace(3.0, 0.03, d)
+    return [X @ mixing for X in Xs]
+
+
+def within_subject_metric(Xs, weights, usable):
+    """M of a newcomer's pull, trial by trial: 0.97 of the covariance within subjects, of mean variance 1, and 0.03 I."""
+    covariance = np.zeros((len(usable), len(usable)))
+    for X, s in zip(Xs, weights):
+        for x, weight in zip(X - np.average(X, axis=0, weights=s), s):
+            covariance += weight * np.outer(x, x)
+    covariance[~usable] = covariance[:, ~usable] = 0.0
+    return 0.97 * covariance * usable.sum() / np.trace(covariance) + 0.03 * np.eye(len(usable))

@@ -297,3 +297,15 @@ def test_an_interrupt_ends_all_fits(monkeypatch):
             break
         time.sleep(0.01)
     assert len(ended) == 3
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_a_refused_newcomer_leaves_the_model_where_it_was():
+    asarray = array_api_strict.asarray
+    model = MultiTaskGroupSVC(0.05, similarity=0.1).fit(asarray(X), asarray(Y), subjects=WHO)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="Subject 'new': y holds 6"):
+        model.adapt(asarray(X[:20]), asarray(Y[:20] + 6), subject="new")
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+    assert isinstance(model.adapt(asarray(X[:20]), asarray(Y[:20])).coef_, type(asarray(X)))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
@@ -257,3 +258,32 @@ def test_baselines_refuse_a_subject_with_one_class_by_name(baseline, data):
     y = np.where(subjects == "S1", 1.0, y)
     with pytest.raises(ValueError, match="Subject 'S1' has 25 trials and none of class"):
         baseline(groups=groups).fit(X, y, subjects=subjects)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [MultiTaskGroupSVCCV([0.02], similarities=[0.1]), PerSubjectSVC([0.1]), PooledSVC([0.1])],
+    ids=lambda model: type(model).__name__,
+)
+def test_score_that_is_not_finite_is_named_by_fold_and_subject(model):
+    Xs, ys, _ = cohort(3, seed=1)
+    X, y, subjects = stacked(Xs, ys)
+
+    def silent_on_some(model, X, y):
+        return np.nan if len(y) == len(ys[1]) // 5 else 0.5
+
+    model = clone(model).set_params(cv=5, scoring=silent_on_some)
+    with pytest.raises(ValueError, match=r"not finite on the test part of fold 0 of cv, for subject 'S1'"):
+        model.fit(X, y, subjects=subjects)
+
+
+def test_fold_whose_training_weights_miss_a_class_is_named_with_its_subject():
+    Xs, ys, _ = cohort(3, seed=1)
+    X, y, subjects = stacked(Xs, ys)
+    half = np.arange(len(y)) % 2 == 0
+    cv = [(np.flatnonzero(half), np.flatnonzero(~half)), (np.flatnonzero(~half), np.flatnonzero(half))]
+    weights = np.where((y > 0) & ~half & (subjects == "S1"), 0.0, 1.0)
+    model = MultiTaskGroupSVCCV([0.02], similarities=[0.1], cv=cv)
+    message = r"All trials of class 1\.0 of subject 'S1' in the training part of fold 1 of cv have weight zero"
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y, subjects=subjects, sample_weight=weights)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
 
-from cohorts import cohort, stacked
+from cohorts import cohort, correlated, stacked, within_subject_metric
 from mixnorm import GroupSVC, MultiTaskGroupSVC, MultiTaskGroupSVCCV, load, rehearsal, save
 from mixnorm.adaptation import STRENGTHS
 from mixnorm.rehearsal import expected_gains
@@ -23,10 +23,11 @@ def alike(n_subjects, own=0.0, n=60, seed=0, d=12):
     return stacked(Xs, ys)
 
 
-def drawn_to(X, y, groups, center, alpha, strength):
+def drawn_to(X, y, groups, center, alpha, strength, metric):
     """The newcomer's problem by a general convex solver."""
     w, b = cp.Variable(X.shape[1]), cp.Variable()
-    cost = cp.sum_squares(cp.pos(1 - cp.multiply(y, X @ w + b))) / len(y) + strength * cp.sum_squares(w - center)
+    cost = cp.sum_squares(cp.pos(1 - cp.multiply(y, X @ w + b))) / len(y)
+    cost += strength * cp.sum_squares(np.linalg.cholesky(metric).T @ (w - center))
     cost += alpha * sum(cp.norm2(w[np.flatnonzero(groups == g)]) for g in np.unique(groups))
     cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL)
     return w.value
@@ -40,6 +41,7 @@ def test_gains_are_those_of_subjects_left_out_and_adapted_with_a_few_trials(monk
     monkeypatch.setattr(rehearsal, "_TOL", 1e-9)
     monkeypatch.setattr(rehearsal, "_DRAWS", 1)
     Xs, ys, groups = cohort(3, seed=1)
+    Xs = correlated(Xs)
     X, y, subjects = stacked(Xs, ys)
     options = {"similarity": 0.1, "groups": groups, "tol": 1e-9}
     model = MultiTaskGroupSVC(0.02, rehearse=True, **options).fit(X, y, subjects=subjects)
@@ -48,17 +50,20 @@ def test_gains_are_those_of_subjects_left_out_and_adapted_with_a_few_trials(monk
     gains = []
     for t in (0, 2):  # two thirds of the median is more than subject 1 can spare
         others = subjects != f"S{t}"
-        center = MultiTaskGroupSVC(0.02, **options).fit(X[others], y[others], subjects=subjects[others]).mean_coef_
+        left = MultiTaskGroupSVC(0.02, **options).fit(X[others], y[others], subjects=subjects[others])
+        center, usable = left.mean_coef_, np.isin(groups, left.selected_groups_)
+        known = [s for s in range(3) if s != t]
+        metric = within_subject_metric([Xs[s] for s in known], [np.ones(len(ys[s])) for s in known], usable)
         rng, drawn = np.random.default_rng(0), np.zeros(len(ys[t]), dtype=bool)
         for sign in (-1, 1):
             members = np.flatnonzero(ys[t] == sign)
             drawn[rng.permutation(members)[: round(size * len(members) / len(ys[t]))]] = True
-        strength = STRENGTHS[3] * np.mean(Xs[t] ** 2)
-        w = drawn_to(Xs[t][drawn], ys[t][drawn], groups, center, 0.02, strength)
+        strength = STRENGTHS[5] * np.mean(Xs[t][:, usable] ** 2)
+        w = drawn_to(Xs[t][drawn] * usable, ys[t][drawn], groups, center, 0.02, strength, metric)
         rest = Xs[t][~drawn], ys[t][~drawn]
         gains.append(area(rest[1], rest[0] @ w) - area(rest[1], rest[0] @ center))
     assert any(gains)
-    assert model.newcomer_gains_[-1, 3] == pytest.approx(np.mean(gains), abs=1e-12)
+    assert model.newcomer_gains_[-1, 5] == pytest.approx(np.mean(gains), abs=1e-12)
     np.testing.assert_array_equal(model.newcomer_gains_[:, 0], 0.0)
 
 

@@ -87,6 +87,20 @@ def test_one_subject_drawn_to_a_centre(name):
     assert_same(*both(stack, np.array))
 
 
+@every_library
+@every_penalty
+@pytest.mark.parametrize("beta", [False, True], ids=["plain", "weights"])
+def test_one_subject_drawn_to_a_centre_by_a_metric(name, beta, asarray, monkeypatch):
+    monkeypatch.setattr(stacked_newton, "Fista", None)  # Newton alone must get there
+    stack = make_stack(name, beta=beta)
+    rng, d = np.random.default_rng(0), stack.shape[3]
+    root = np.geomspace(3.0, 0.1, d)[:, None] * rng.standard_normal((2, d, d))
+    metric = np.matmul(root.transpose(0, 2, 1), root)
+    center = rng.standard_normal((2, 1, d, 3))
+    stack = replace(stack, center=center, metric=metric, similarity=np.full((2, 3), 0.4))
+    assert_same(*both(stack, asarray))
+
+
 @every_penalty
 def test_a_stack_in_chunks_is_the_stack_as_a_whole(name, monkeypatch):
     stack = make_stack(name, B=3)
@@ -177,7 +191,7 @@ def test_padded_systems_are_the_systems():
     counts = np.maximum((look.norms > 0).sum(axis=1), 1)
     load = Load(np.isin(np.arange(problems.P), ids), counts, np.zeros(problems.P, dtype=bool))
     plain = Systems(problems, 2**30).plan(load)(prepared, look.pull_b, 0 * one)
-    padded = solve_padded(problems, problems.G, prepared, look.pull_b, *padded_places(ids, problems.P, 7))
+    padded = solve_padded(problems, problems.G, prepared, (look.pull_b, 0 * one), *padded_places(ids, problems.P, 7))
     for mine, theirs in zip(plain, padded, strict=True):
         assert mine[ids].any()
         assert not mine[~load.running].any()

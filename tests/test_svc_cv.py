@@ -455,7 +455,9 @@ def test_fold_whose_training_weights_miss_a_class_is_refused(trials):
     X, y, groups = trials
     train = np.arange(40)
     weights = np.where((y > 0) & np.isin(np.arange(75), train), 0.0, 1.0)
-    with pytest.raises(ValueError, match=r"All trials of class 1\.0 have weight zero"):
+    with pytest.raises(
+        ValueError, match=r"All trials of class 1\.0 in the training part of fold 0 of cv have weight zero"
+    ):
         GroupSVCCV(3, groups=groups, cv=[(train, np.arange(40, 75))]).fit(X, y, sample_weight=weights)
 
 

@@ -18,7 +18,7 @@ from ._arrays import Array, is_array, is_numpy_array, like, namespace, to_numpy
 from .solvers import solve_path
 from .stack import Solution, Stack
 
-_IN_A_STACK = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center")
+_IN_A_STACK = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center", "metric")
 #: Fitted attributes that live where the trials of the fit did.
 _FITTED = ("classes_", "coef_", "intercept_", "path_coefs_", "path_intercepts_", "mean_coef_")
 #: Turns an array of the host into one of the device in use; None: everything stays on the host.
@@ -112,15 +112,21 @@ def hosted(estimator, args: tuple, kwargs: dict, home: Array | None = None) -> I
     """Let an estimator fit on the host what came as arrays of another library, solving it where they live.
 
     Yields the arguments with NumPy arrays in their place; at the end what was fitted moves to the library and device
-    of ``home``, by default X. Without array API dispatch nothing is changed.
+    of ``home``, by default X; where something is refused, what was fitted before stays where it was. Without array API
+    dispatch nothing is changed.
     """
     home = home_of(home if home is not None else args[0] if args else kwargs.get("X"))
     if home is None or not get_tags(estimator).array_api_support:
         yield args, kwargs
         return
+    before = {name: value for name, value in vars(estimator).items() if name in _FITTED}
     with config_context(array_api_dispatch=False), _sending(lambda values: at_home(home, values)):
         to_host(estimator)
-        yield tuple(map(_on_host, args)), {name: _on_host(value) for name, value in kwargs.items()}
+        try:
+            yield tuple(map(_on_host, args)), {name: _on_host(value) for name, value in kwargs.items()}
+        except BaseException:
+            vars(estimator).update(before)
+            raise
     for name in _FITTED:
         value = vars(estimator).get(name)
         if value is not None and np.asarray(value).dtype.kind in "fiub":

@@ -113,17 +113,25 @@ class SubjectClassifier(LinearSensorClassifier):
         check_both_classes(weights, signs, self.classes_)
         return SubjectTrials(trials, signs, weights, whose)
 
-    def _balanced(self, data: SubjectTrials, weights: np.ndarray) -> np.ndarray:
-        """Multiply the weights of trials (n,) by those of their classes, "balanced" within each subject."""
+    def _balanced(self, data: SubjectTrials, weights: np.ndarray, where: str = "") -> np.ndarray:
+        """Multiply the weights of trials (n,) by those of their classes, "balanced" within each subject.
+
+        ``where``: how an error names these weights.
+        """
         out = weights.copy()
-        for rows in data.subjects.rows:
-            out[rows] = class_balance(weights[rows], data.signs[rows], self.classes_, self.class_weight)
+        for label, rows in zip(data.subjects.labels, data.subjects.rows):
+            whose = f"of subject {label!r} {where}"
+            out[rows] = class_balance(weights[rows], data.signs[rows], self.classes_, self.class_weight, whose)
         return out
 
     def _columns(self, data: SubjectTrials, folds: list[Fold]) -> np.ndarray:
         """Weights (n, folds + 1): the training trials of every fold, then all trials for the refit."""
-        columns = [data.weights * fold.train for fold in folds] + [data.weights]
-        return np.stack([self._balanced(data, column) for column in columns], axis=1)
+        everything = self._balanced(data, data.weights)  # first: a class without any trial is no fold's fault
+        columns = [
+            self._balanced(data, data.weights * fold.train, f"in the training part of fold {k} of cv ")
+            for k, fold in enumerate(folds)
+        ]
+        return np.stack([*columns, everything], axis=1)
 
     def _keep_mean(self, labels: list) -> None:
         """Note whose the rows of ``coef_`` are, and their plain mean."""
@@ -161,6 +169,16 @@ def score_subjects(data: SubjectTrials, labels: np.ndarray, fold: Fold, models, 
         test[rows] = fold.test[rows]
         scores.append(score_models(matrix[test], labels, test, (W[:, t].T, b[:, t]), scoring, params))
     return np.stack(scores, axis=1)
+
+
+def check_scores(scores: np.ndarray, subjects: Subjects, scoring, k: int) -> None:
+    """Refuse scores (A, T) on the test part of fold k that are not finite: nothing can be chosen by them."""
+    odd = np.flatnonzero(~np.isfinite(scores).all(axis=0))
+    if len(odd):
+        raise ValueError(
+            f"scoring={scoring!r} gave a score that is not finite on the test part of fold {k} of cv, for subject "
+            f"{subjects.labels[odd[0]]!r}."
+        )
 
 
 def fewest_of_a_class(data: SubjectTrials) -> int:

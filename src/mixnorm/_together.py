@@ -37,7 +37,7 @@ class _Request:
         _, T, n, d, K = stack.shape
         shared = (T, d, K, len(self.alphas), int(2 * np.log2(n)), stack.fit_intercept, self.similarities is None)
         penalty = (type(stack.penalty).__name__, getattr(stack.penalty, "q", None), stack.groups.index.tobytes())
-        shared = (*shared, stack.center is None)
+        shared = (*shared, stack.center is None, stack.metric is None)
         return (*shared, *penalty, tuple(sorted(self.options.items())), type(stack.loss).__name__)
 
     def content(self) -> tuple:
@@ -253,7 +253,8 @@ def _merge(stacks: list[Stack]) -> Stack:
 
 def _merge_problems(stacks: list[Stack], n: int) -> dict[str, np.ndarray]:
     """Return what of a merged stack is not the trials themselves."""
-    names = ["alpha", "group_weights", "similarity"] + (["center"] if stacks[0].center is not None else [])
+    names = ["alpha", "group_weights", "similarity"]
+    names += [name for name in ("center", "metric") if getattr(stacks[0], name) is not None]
     joined = {name: np.concatenate([getattr(stack, name) for stack in stacks]) for name in names}
     weights = np.zeros((len(stacks), stacks[0].shape[1], n, stacks[0].shape[4]))
     for i, stack in enumerate(stacks):

@@ -31,12 +31,16 @@ def check_sample_weight(sample_weight, n_trials: int) -> np.ndarray:
     return weights
 
 
-def class_balance(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, class_weight) -> np.ndarray:
+def class_balance(
+    weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, class_weight, whose: str = ""
+) -> np.ndarray:
     """Multiply the weights of trials, (n,), by those of their classes; both must be left with some.
+
+    ``whose``: how an error names the trials, as in "All trials of class 0 … have weight zero".
 
     "balanced": Σs / (2 Σ s of the class), so that both classes weigh the same; a trial of weight 2 counts as two.
     """
-    check_both_classes(weights, signs, classes)
+    check_both_classes(weights, signs, classes, whose)
     if class_weight is None:
         return weights
     positive = signs > 0
@@ -48,15 +52,17 @@ def class_balance(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, c
         if not (np.all(np.isfinite(factors)) and np.all(factors >= 0)):
             raise ValueError(f"class_weight must be finite and not negative, but got {class_weight!r}.")
     weights = weights * factors[positive.astype(int)]
-    check_both_classes(weights, signs, classes)
+    check_both_classes(weights, signs, classes, whose)
     return weights
 
 
-def check_both_classes(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray) -> None:
+def check_both_classes(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, whose: str = "") -> None:
     """Refuse weights that leave one of the classes without a trial."""
     for sign, label in zip((-1, 1), classes.tolist()):
         if not weights[signs == sign].any():
-            raise ValueError(f"All trials of class {label!r} have weight zero; both classes need at least one trial.")
+            raise ValueError(
+                f"All trials of class {label!r} {whose}have weight zero; both classes need at least one trial."
+            )
 
 
 def check_group_weights(given, groups: Groups, penalty: str) -> np.ndarray:

@@ -2,7 +2,9 @@ r"""One subject drawn to classifiers that do not move: a newcomer, or a weak sub
 
 With the mean classifier w̄ of the others fixed, the subject minimises its own
 
-    Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q.
+    Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength (w − w̄)'M(w − w̄) + alpha Σ_g β_g ‖w_g‖_q,
+
+M being the identity, or for a newcomer the `metric` that the known subjects' trials give.
 
 strength = ∞ is w̄ itself with an intercept of the subject's own; strength = 0 its own fit.
 """
@@ -25,7 +27,7 @@ STRENGTHS = np.concatenate([[np.inf], np.geomspace(1e2, 1e-3, 11), [0.0]])
 #: The folds are drawn this often: a handful of trials says little by one division.
 _REPEATS = 5
 #: By how much (AUC, one standard deviation) a newcomer's gain is taken to differ from the known subjects' mean gain.
-SPREAD = 0.01
+SPREAD = 0.005
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,8 @@ class Leaning:
     alpha : float
     group_weights : ndarray of shape (G,)
         β, ∞ for sensors that are out.
+    metric : ndarray of shape (m, m), or None
+        M on the m features of the sensors that are in; None: the identity.
     """
 
     method: Method
@@ -51,34 +55,48 @@ class Leaning:
     center: np.ndarray
     alpha: float
     group_weights: np.ndarray
+    metric: np.ndarray | None = None
 
     @property
     def unit(self) -> float:
         """Mean square of the features that may be used: what makes a strength mean the same in every unit."""
-        groups = self.trials.groups(self.method.groups)
-        usable = np.isfinite(self.group_weights)[groups.index]
+        usable = self._usable
         square = float(np.mean(self.trials.matrix[:, usable] ** 2)) if usable.any() else 0.0
         return square if square > 0 else 1.0
 
+    @property
+    def _usable(self) -> np.ndarray:
+        """Features of the sensors that are in, (d,)."""
+        return np.isfinite(self.group_weights)[self.trials.groups(self.method.groups).index]
+
     def solve(self, weights: np.ndarray, strengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return W (A, d, K) and b (A, K) for weights of trials (n, K) and strengths (A,), which may be 0 and ∞."""
-        stack = self._stack(weights)
+        stack, features = self._stack(weights)
         finite = np.isfinite(strengths)
-        center = stack.center[0, 0]
-        W, b = np.repeat(center[None], len(strengths), axis=0), np.empty((len(strengths), weights.shape[1]))
+        shape = (len(strengths), len(self.center), weights.shape[1])
+        W, b = np.zeros(shape), np.empty((shape[0], shape[2]))
         for j, solution in zip(np.flatnonzero(finite), self._finite(stack, strengths[finite])):
-            W[j], b[j] = solution.W[0, 0], solution.b[0, 0]
-        b[~finite] = self._intercept(stack)
+            W[j, features], b[j] = solution.W[0, 0], solution.b[0, 0]
+        W[~finite], b[~finite] = self.center[:, None], self._intercept(stack)
         return W, b
 
-    def _stack(self, weights: np.ndarray) -> Stack:
+    def _stack(self, weights: np.ndarray) -> tuple[Stack, np.ndarray]:
+        """Return the problems on the sensors that are in, and their features: what is out has no part in them."""
         stack = self.method.stack(self.trials, self.signs, weights)
-        shape = (1, 1, len(self.center), weights.shape[1])
-        return replace(
+        kept, features = np.isfinite(self.group_weights), np.flatnonzero(self._usable)
+        if not len(features):  # the zero model, and nobody to be drawn to
+            kept, features = np.ones_like(kept), np.arange(len(self.center))
+        beta, center = self.group_weights[kept, None], self.center[features, None].astype(float)
+        problems = np.ones(weights.shape[1])
+        stack = replace(
             stack,
-            center=np.broadcast_to(self.center[:, None].astype(float), shape).copy(),
-            group_weights=np.repeat(self.group_weights[None, :, None], weights.shape[1], axis=2),
+            X=stack.X[..., features],
+            groups=stack.groups.only(kept),
+            group_weights=(beta * problems)[None],
+            center=(center * problems)[None, None],
+            metric=None if self.metric is None else self.metric[None],
         )
+        return stack, features
 
     def _finite(self, stack: Stack, strengths: np.ndarray) -> list[Solution]:
         if not len(strengths):

@@ -5,7 +5,7 @@ from sklearn.utils.metadata_routing import MetadataRouter
 
 from ._choice import Choice, check_rule, choose, count_selected
 from ._folds import Fold, cv_routing, route
-from ._subject_classifier import SubjectClassifier, SubjectTrials, score_subjects, split_subjects
+from ._subject_classifier import SubjectClassifier, SubjectTrials, check_scores, score_subjects, split_subjects
 from ._subjects import Subjects, check_subject_classes
 from .path import Method, check_alphas, warn_unconverged
 
@@ -103,7 +103,9 @@ class _Baseline(SubjectClassifier):
             # Every subject of the part has the same classifier.
             W = np.stack([np.repeat(s.W[0, :, :, k], len(part.labels), axis=0) for s in solutions])
             b = np.stack([np.repeat(s.b[0, :, k], len(part.labels), axis=0) for s in solutions])
-            scores.append(score_subjects(own, labels, fold, (W, b), self.scoring, params).mean(axis=1))
+            by_subject = score_subjects(own, labels, fold, (W, b), self.scoring, params)
+            check_scores(by_subject, own.subjects, self.scoring, k)
+            scores.append(by_subject.mean(axis=1))
         found = Choice(stack, alphas, solutions, np.stack(scores, axis=1), count_selected(stack, solutions))
         warn_unconverged(solutions, self.tol)
         return found, choose([found], self.rule, self.max_sensors)[1]

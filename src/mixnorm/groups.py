@@ -99,6 +99,11 @@ class Groups:
         """Return the partition of W (T, d) flattened, one group holding a sensor's coefficients of all subjects."""
         return self if n_subjects == 1 else Groups(self.labels.copy(), np.tile(self.index, n_subjects))
 
+    def only(self, kept: np.ndarray) -> "Groups":
+        """Return the partition of the features of some groups, a mask (G,), alone."""
+        place = np.cumsum(kept) - 1
+        return Groups(self.labels[kept], place[self.index[kept[self.index]]])
+
     # Blocks: the coefficients of W (..., T, d, K) laid out as (..., G, T r, K), r the size of the largest group,
     # shorter groups padded with zeros, so that every norm and prox is one vectorised reduction over one axis.
 

@@ -10,6 +10,7 @@ from ._subjects import check_asymmetric, check_subject_classes, joint_stack
 from ._weights import class_balance
 from .adaptation import Leaning, adapt_to
 from .groups import Groups
+from .metric import pull_metric, within_covariance
 from .path import Method, check_alpha, warn_unconverged
 from .rehearsal import Rehearsal, expected_gains
 from .stack import Solution, Stack
@@ -24,7 +25,11 @@ class MultiTaskClassifier(SubjectClassifier):
 
         Minimises over w (on the selected sensors) and b
 
-            Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q
+            Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength (w − w̄)'M(w − w̄) + alpha Σ_g β_g ‖w_g‖_q
+
+        M = 0.97 C/c + 0.03 I, C being the covariance of the known subjects' trials within subjects and c its mean
+        variance: what would change the scores of their trials is far from w̄, what they would not feel is near, as it
+        is when everybody is learned again. (A model file of an earlier version has no C: then M = I.)
 
         strength over {0, a log grid, ∞}, by the AUC of 3-fold cross-validation within these trials, drawn five times,
         and by what each strength brought known subjects who rehearsed being newcomers (``rehearse``): the best of
@@ -66,7 +71,8 @@ class MultiTaskClassifier(SubjectClassifier):
         chosen = np.isin(np.arange(len(self.groups_)), np.flatnonzero(self.group_norms_))
         beta = np.where(chosen, self._group_weights, np.inf)
         method = Method.of(self, self.q)
-        problem = Leaning(method, trials, signs, self.mean_coef_, self._alpha(), beta)
+        metric = self._newcomer_metric(chosen[self._group_index])
+        problem = Leaning(method, trials, signs, self.mean_coef_, self._alpha(), beta, metric)
 
         def weights(mask: np.ndarray) -> np.ndarray:
             return class_balance(mask.astype(float), signs, self.classes_, self.class_weight)
@@ -74,6 +80,14 @@ class MultiTaskClassifier(SubjectClassifier):
         gains = getattr(self, "newcomer_gains_", None)  # a model file of an earlier version has none
         expected = None if gains is None else expected_gains(self.newcomer_trials_, gains, len(signs))
         return adapt_to(problem, weights, expected)
+
+    def _newcomer_metric(self, usable: np.ndarray) -> np.ndarray | None:
+        """M of the pull to the mean on usable features (d,); None: the identity, as for files of earlier versions."""
+        covariance = getattr(self, "newcomer_covariance_", None)
+        if covariance is None:
+            return None
+        kept = usable[self._covariance_features]
+        return pull_metric(covariance[np.ix_(kept, kept)])
 
     def _put(self, subject, w: np.ndarray, b: float) -> None:
         """Append a row for a subject, or replace the one it has, and bring what speaks of sensors up to date."""
@@ -97,6 +111,8 @@ class MultiTaskClassifier(SubjectClassifier):
             self._put(label, *self._leaning_classifier(data.take([label])))
         order = [self._labels.index(label) for label in data.subjects.labels]
         self.coef_, self.intercept_, self._labels = self.coef_[order], self.intercept_[order], data.subjects.labels
+        self._covariance_features = np.flatnonzero(self.group_norms_[self._group_index])
+        self.newcomer_covariance_ = within_covariance(stack, self._covariance_features)
 
     def _rehearse(self, joint: SubjectTrials) -> None:
         """Let the known subjects rehearse being newcomers, if that is wanted, and keep what came of it."""
@@ -167,7 +183,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         "balanced" within each subject.
     rehearse : bool
         Whether the subjects rehearse being newcomers, for the strength that `adapt` will take: the joint problem is
-        solved four more times without a quarter of them, and each is adapted to the others with a few of its trials.
+        solved again without each of them (twelve times at most, then without several), and each is adapted to the
+        others with a few of its trials.
 
     Attributes
     ----------
@@ -186,6 +203,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         Numbers of calibration trials that were rehearsed, and the AUC that every strength (∞, 1e2 … 1e-3, 0 in units
         of the mean square of the features) gained over ∞ in the mean of the subjects. None: not rehearsed, or by fewer
         than three subjects.
+    newcomer_covariance_ : ndarray of shape (m, m)
+        C of the newcomer's pull, on the m features of the sensors selected at fit; see `adapt`. None of their trials.
 
     Notes
     -----

@@ -9,7 +9,7 @@ from sklearn.utils.metadata_routing import MetadataRouter
 from ._choice import Choice, check_rule, choose, count_selected
 from ._folds import Divisions, Fold, cv_routing, route
 from ._inputs import all_or_nothing
-from ._subject_classifier import SubjectTrials, fewest_of_a_class, score_subjects, split_subjects
+from ._subject_classifier import SubjectTrials, check_scores, fewest_of_a_class, score_subjects, split_subjects
 from ._subjects import joint_stack
 from .multitask import MultiTaskClassifier, check_similarity
 from .path import Method, check_alphas, warn_unconverged
@@ -63,7 +63,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     n_selected_ : ndarray of shape (S, A)
         Number of sensors of the refits.
     subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_
-    newcomer_trials_, newcomer_gains_, dual_gap_, objective_, n_iter_
+    newcomer_trials_, newcomer_gains_, newcomer_covariance_, dual_gap_, objective_, n_iter_
         Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
 
     Examples
@@ -228,6 +228,7 @@ class _Scorer:
         for k, fold in enumerate(self.folds):
             models = np.stack([s.W[0, :, :, k] for s in solutions]), np.stack([s.b[0, :, k] for s in solutions])
             scores = score_subjects(self.data, self.labels, fold, models, self.scoring, self.params)
+            check_scores(scores, self.data.subjects, self.scoring, k)
             columns.append(scores.mean(axis=1))
         return np.stack(columns, axis=1)
 

@@ -15,16 +15,18 @@ from ._folds import auc
 from ._subject_classifier import SubjectTrials
 from ._subjects import joint_stack
 from .adaptation import STRENGTHS, Leaning
+from .metric import pull_metric, within_covariance
 from .path import Method
 
-#: Most parts that the subjects are divided into: the joint problem is solved this often again.
-_PARTS = 4
+#: Most parts that the subjects are divided into: the joint problem is solved this often again. With fewer, subjects
+#: rehearse with fewer others than a newcomer will have, and learn to lean on them less than is right.
+_PARTS = 12
 #: Times that the calibration trials of every subject and number are drawn.
 _DRAWS = 2
 #: Smallest number of calibration trials, and the largest ratio of one number to the one before.
 _FEWEST, _RATIO = 12, 3
 #: Places in STRENGTHS of those that are tried; those between are interpolated, those beyond take the last one's gain.
-_TRIED = np.array([0, 1, 3, 5, 7, 9])
+_TRIED = np.array([0, 1, 2, 3, 4, 5, 6, 7, 9])
 #: Relative gap that is small enough to compare AUCs by.
 _TOL = 1e-3
 
@@ -56,10 +58,10 @@ class Rehearsal:
         n_parts = min(_PARTS, len(labels))
         for left_out in (labels[part::n_parts] for part in range(n_parts)):
             others = self.data.take([label for label in labels if label not in left_out])
-            center, beta = self._mean_classifier(others)
+            drawn_to = self._mean_classifier(others)
             for label in left_out:
                 for gains, size in zip(found, sizes):
-                    gains += self._gains_of(self.data.take([label]), center, beta, size)
+                    gains += self._gains_of(self.data.take([label]), drawn_to, size)
         kept = [m for m, gains in enumerate(found) if gains]
         if not kept:
             return None
@@ -70,22 +72,27 @@ class Rehearsal:
     def _rough(self) -> Method:
         return replace(self.method, tol=max(self.method.tol, _TOL))
 
-    def _mean_classifier(self, others: SubjectTrials) -> tuple[np.ndarray, np.ndarray]:
-        """Solve the joint problem of some; return w̄ (d,), and β (G,) with ∞ for the sensors that it left out."""
+    def _mean_classifier(self, others: SubjectTrials) -> dict[str, np.ndarray | None]:
+        """Solve the joint problem of some; return w̄, β with ∞ for the sensors that it left out, and M."""
         weights = self.weigh(others, np.ones(len(others.signs), dtype=bool))
         stack = joint_stack(self.method, others.trials, others.signs, weights[:, None], others.subjects)
         stack = replace(stack, group_weights=self.group_weights[None, :, None])
         cell = np.full((1, 1, 1), self.alpha), np.full((1, 1, 1), self.similarity)
         W = self._rough.solve(stack, *cell)[0].W
         chosen = (stack.groups.to_blocks(W) != 0).any(axis=2)[0, :, 0]
-        return W[0, :, :, 0].mean(axis=0), np.where(chosen, self.group_weights, np.inf)
+        features = np.flatnonzero(chosen[stack.groups.index])
+        return {
+            "center": W[0, :, :, 0].mean(axis=0),
+            "group_weights": np.where(chosen, self.group_weights, np.inf),
+            "metric": pull_metric(within_covariance(stack, features)),
+        }
 
-    def _gains_of(self, own: SubjectTrials, center: np.ndarray, beta: np.ndarray, size: float) -> list[np.ndarray]:
+    def _gains_of(self, own: SubjectTrials, drawn_to: dict, size: float) -> list[np.ndarray]:
         """Return the gains (tried,) of one subject in every draw of so many trials; none where it has too few."""
         masks = _draws(own.signs, own.weights > 0, size)
         if not masks:
             return []
-        problem = Leaning(self._rough, own.trials, own.signs, center, self.alpha, beta)
+        problem = Leaning(self._rough, own.trials, own.signs, alpha=self.alpha, **drawn_to)
         columns = np.stack([self.weigh(own, mask) for mask in masks], axis=1)
         W, _ = problem.solve(columns, problem.unit * STRENGTHS[_TRIED])
         found = []

@@ -7,7 +7,8 @@ A stack holds B independent data sets, T coupled subjects each, and K problems o
 
 for every one of the B × K problems, p = s / Σ s. A fold is a 0/1 column of s, a bootstrap an integer one, the
 adaptive norm a column of β; subjects with fewer trials are padded with trials of weight zero. A newcomer is drawn to
-others whose classifiers are fixed: then a given centre stands in the place of w̄.
+others whose classifiers are fixed: then a given centre stands in the place of w̄, and a metric M may say what is far
+from it, similarity (w − c)'M(w − c).
 """
 
 from collections.abc import Sequence
@@ -42,6 +43,8 @@ class Stack:
     loss : SquaredHinge
     center : array of shape (B, T, d, K), or None
         What every w_t is drawn to; None: their mean w̄.
+    metric : array of shape (B, d, d), or None
+        M, symmetric and positive semidefinite, of one subject (T = 1) drawn to a centre; None: the identity.
     """
 
     X: Array
@@ -55,6 +58,7 @@ class Stack:
     fit_intercept: bool = True
     loss: SquaredHinge = field(default_factory=SquaredHinge)
     center: Array | None = None
+    metric: Array | None = None
 
     @classmethod
     def single(cls, X: Array, y: Array, *, sample_weight: Array, group_weights: Array, **rest) -> "Stack":
@@ -123,6 +127,7 @@ class Stack:
             group_weights=rectangle(self.group_weights),
             similarity=rectangle(self.similarity),
             center=None if self.center is None else rectangle(self.center),
+            metric=None if self.metric is None else xp.take(self.metric, rows, axis=0),
         )
 
     def last(self) -> "Stack":
@@ -149,11 +154,15 @@ class Stack:
         """w_t − w̄, or w_t − the centre, (B, T, d, K)."""
         return W - (namespace(W).mean(W, axis=1, keepdims=True) if self.center is None else self.center)
 
+    def weighed(self, deviation: Array) -> Array:
+        """M times a deviation, (B, T, d, K): what its product with the deviation makes the square of its length."""
+        return deviation if self.metric is None else namespace(deviation).matmul(self.metric[:, None, :, :], deviation)
+
     def descent(self, W: Array, a: Array) -> Array:
-        """X_t'(a_t∘y_t) − 2 similarity (w_t − w̄): minus the gradient of the smooth part, (B, T, d, K)."""
+        """X_t'(a_t∘y_t) − 2 similarity M(w_t − w̄): minus the gradient of the smooth part, (B, T, d, K)."""
         v = matmul_transposed(self.X, a * self.y[..., None])
         if self.has_similarity:
-            v = v - 2 * self.similarity[:, None, None, :] * self.deviation(W)
+            v = v - 2 * self.similarity[:, None, None, :] * self.weighed(self.deviation(W))
         return v
 
     def smooth(self, W: Array, scores: Array) -> Array:
@@ -161,7 +170,8 @@ class Stack:
         xp = namespace(W)
         loss = xp.sum(self.trial_weight * self.loss.value(self.y[..., None] * scores), axis=(1, 2))
         if self.has_similarity:
-            loss = loss + self.similarity * xp.sum(self.deviation(W) ** 2, axis=(1, 2))
+            deviation = self.deviation(W)
+            loss = loss + self.similarity * xp.sum(deviation * self.weighed(deviation), axis=(1, 2))
         return loss
 
     def objective(self, W: Array, scores: Array) -> Array:

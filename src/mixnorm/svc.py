@@ -309,8 +309,13 @@ class GroupSVCCV(_SingleSubject):
 
     def _columns(self, weights: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.ndarray:
         """Weights (n, folds + 1): the training trials of every fold, then all trials for the refit."""
-        columns = [weights * fold.train for fold in folds] + [weights]
-        return np.stack([class_balance(c, signs, self.classes_, self.class_weight) for c in columns], axis=1)
+        how = signs, self.classes_, self.class_weight
+        everything = class_balance(weights, *how)  # first: a class without any trial is no fold's fault
+        columns = [
+            class_balance(weights * fold.train, *how, f"in the training part of fold {k} of cv ")
+            for k, fold in enumerate(folds)
+        ]
+        return np.stack([*columns, everything], axis=1)
 
     def _stages(self, method: Method, stack: Stack, score: Callable) -> list[Choice]:
         """Solve and score the grid of one q; for the adaptive norm, twice."""

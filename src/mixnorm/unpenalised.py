@@ -22,7 +22,8 @@ class _FreeCoordinates:
     """The unpenalised coordinates θ (T, p) of one problem: margins of subject t = offset_t + E_t θ_t.
 
     E (T, n, p) has one column per unpenalised feature (signed by y), then one for the intercept. The similarity term
-    is similarity Σ_t ‖w_t − w̄‖² of the coefficients w_t = θ_t[:m], or with a fixed centre in the place of w̄.
+    is similarity Σ_t ‖w_t − w̄‖² of the coefficients w_t = θ_t[:m], or with a fixed centre in the place of w̄; beside a
+    metric, ‖root (w − w̄)‖² with root² its part M_ff, and a centre where the held coefficients leave its least value.
     """
 
     E: np.ndarray
@@ -30,6 +31,7 @@ class _FreeCoordinates:
     features: np.ndarray
     similarity: float
     center: np.ndarray | None
+    root: np.ndarray
 
     @property
     def coefficients(self) -> slice:
@@ -45,14 +47,14 @@ class _FreeCoordinates:
         return np.matmul(self.E.transpose(0, 2, 1), v[..., None])[..., 0]
 
     def pull(self, theta: np.ndarray) -> np.ndarray:
-        """√similarity (w_t − w̄), (T, m): its squares are the similarity term."""
+        """√similarity root (w_t − w̄), (T, m): its squares are the similarity term."""
         w = theta[:, self.coefficients]
-        return np.sqrt(self.similarity) * (w - (w.mean(axis=0) if self.center is None else self.center))
+        return np.sqrt(self.similarity) * (w - (w.mean(axis=0) if self.center is None else self.center)) @ self.root
 
     def gradient(self, theta: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Of the loss plus the similarity term, a (T, n) being the dual variable at θ."""
         out = -self.sums(a)
-        out[:, self.coefficients] += 2 * np.sqrt(self.similarity) * self.pull(theta)
+        out[:, self.coefficients] += 2 * np.sqrt(self.similarity) * self.pull(theta) @ self.root
         return out
 
     def newton_step(self, curvature: np.ndarray, gradient: np.ndarray) -> np.ndarray:
@@ -68,7 +70,7 @@ class _FreeCoordinates:
         H = np.matmul(self.E.transpose(0, 2, 1) * curvature[:, None, :], self.E)
         D = H.copy()
         if self.center is not None or T > 1:
-            D[:, J, J] += 2 * self.similarity * np.eye(len(self.features))
+            D[:, J, J] += 2 * self.similarity * self.root @ self.root
         inverse = np.linalg.pinv(D, rcond=p * np.finfo(float).eps, hermitian=True)
         right = -gradient
         if self.center is None and T > 1 and self.similarity > 0:
@@ -85,7 +87,7 @@ def solve_unpenalised(stack: Stack, W: Array, b: Array) -> tuple[Array, Array]:
     X, y = to_numpy(stack.X), to_numpy(stack.y)
     for i in range(W.shape[0]):
         for k in range(W.shape[-1]):
-            free = _free_coordinates(stack, i, k)
+            free = _free_coordinates(stack, W_new, i, k)
             if not free.E.shape[2]:  # this problem has none, though another of the stack has
                 continue
             w, c = W_new[i, :, :, k], b_new[i, :, k]
@@ -101,20 +103,21 @@ def solve_unpenalised(stack: Stack, W: Array, b: Array) -> tuple[Array, Array]:
 def equality_residual(stack: Stack, W: Array, a: Array) -> tuple[Array, Array]:
     """Project a onto the equalities of the unpenalised coordinates; also return where they then hold, (B, K)."""
     a_new = np.array(to_numpy(a))
-    deviation = to_numpy(stack.deviation(W))
+    drawn = to_numpy(stack.weighed(stack.deviation(W)))
     feasible = np.ones((a.shape[0], a.shape[-1]), dtype=bool)
     for i in range(a.shape[0]):
         for k in range(a.shape[-1]):
-            free = _free_coordinates(stack, i, k)
+            free = _free_coordinates(stack, W, i, k)
             target = np.zeros((a.shape[1], free.E.shape[2]))
-            target[:, free.coefficients] = 2 * free.similarity * deviation[i][:, free.features, k]
+            target[:, free.coefficients] = 2 * free.similarity * drawn[i][:, free.features, k]
             own = [_project(*parts) for parts in zip(free.E, a_new[i, :, :, k], target)]
             a_new[i, :, :, k] = np.stack([moved for moved, _ in own])
             feasible[i, k] = all(holds for _, holds in own)
     return like(a, a_new), like(a, feasible, dtype=namespace(a).bool)
 
 
-def _free_coordinates(stack: Stack, i: int, k: int) -> _FreeCoordinates:
+def _free_coordinates(stack: Stack, W: Array, i: int, k: int) -> _FreeCoordinates:
+    """Those of one problem at a point; of W only what is held counts, where there is a metric."""
     X, y = to_numpy(stack.X)[i], to_numpy(stack.y)[i]
     weights = to_numpy(stack.group_weights)[i, :, k]
     features = np.flatnonzero(weights[stack.groups.index] == 0)
@@ -126,8 +129,28 @@ def _free_coordinates(stack: Stack, i: int, k: int) -> _FreeCoordinates:
         to_numpy(stack.trial_weight)[i, :, :, k],
         features,
         float(to_numpy(stack.similarity)[i, k]),
-        None if stack.center is None else to_numpy(stack.center)[i][:, features, k],
+        *_centre_and_root(stack, to_numpy(W)[i, :, :, k], features, i, k),
     )
+
+
+def _centre_and_root(stack: Stack, W: np.ndarray, features: np.ndarray, i: int, k: int) -> tuple:
+    """What the free coefficients are drawn to, given all coefficients W (T, d), and the root of their metric.
+
+    (w − c)'M(w − c) is least, over the free ones, at c_f − M_ff⁺ M_fh (w_h − c_h).
+    """
+    identity = np.eye(len(features))
+    if stack.center is None:
+        return None, identity
+    center = to_numpy(stack.center)[i, :, :, k]
+    if stack.metric is None:
+        return center[:, features], identity
+    metric = to_numpy(stack.metric)[i][features]
+    deviation = W - center
+    deviation[:, features] = 0.0
+    values, vectors = np.linalg.eigh(metric[:, features])
+    root = np.sqrt(np.clip(values, 0, None))
+    inverse = np.linalg.pinv(metric[:, features], hermitian=True)
+    return center[:, features] - deviation @ metric.T @ inverse, (vectors * root) @ vectors.T
 
 
 def _newton(free: _FreeCoordinates, loss, offset: np.ndarray, theta: np.ndarray) -> np.ndarray:

@@ -21,16 +21,24 @@ def intercept_scale(stack: Stack) -> Array:
     return xp.where(square > 0, square, 1.0)[:, None]
 
 
+def _similarity_constant(stack: Stack) -> Array:
+    """2 similarity, times a bound of what a metric makes of it (its Frobenius norm), (B, K)."""
+    xp = namespace(stack.X)
+    if stack.metric is None:
+        return 2 * stack.similarity
+    return 2 * stack.similarity * xp.sqrt(xp.sum(stack.metric**2, axis=(1, 2)))[:, None]
+
+
 def paper_constant(stack: Stack) -> Array:
-    """2 Σ_i p_i (‖x_i‖² + c²), the paper's bound (appendix) for the mean loss, plus 2 similarity, (B, K)."""
+    """2 Σ_i p_i (‖x_i‖² + c²), the paper's bound (appendix) for the mean loss, plus the similarity term's, (B, K)."""
     xp = namespace(stack.X)
     square = xp.sum(stack.X**2, axis=-1)[..., None] + intercept_scale(stack)[:, None, None, :]
     bound = stack.loss.lipschitz * xp.sum(stack.trial_weight * square, axis=2)
-    return xp.max(bound, axis=1) + 2 * stack.similarity
+    return xp.max(bound, axis=1) + _similarity_constant(stack)
 
 
 def power_estimate(stack: Stack) -> Array:
-    """Estimate, from below, max_t 2 σ_max([√p X_t, c √p])² + 2 similarity by power iteration, (B, K)."""
+    """Estimate max_t 2 σ_max([√p X_t, c √p])² from below by power iteration, plus the similarity term's, (B, K)."""
     xp = namespace(stack.X)
     d = stack.X.shape[-1]
     c2 = intercept_scale(stack)[:, None, :]
@@ -44,4 +52,4 @@ def power_estimate(stack: Stack) -> Array:
         size = xp.sqrt(xp.sum(u**2, axis=2) + c2 * v**2)
         size = xp.where(size > 0, size, 1.0)
         u, v = u / size[:, :, None, :], v / size
-    return xp.max(stack.loss.lipschitz * size, axis=1) + 2 * stack.similarity
+    return xp.max(stack.loss.lipschitz * size, axis=1) + _similarity_constant(stack)

@@ -53,6 +53,7 @@ class Problem:
             self.q = 1.0  # groups of one coefficient: every q is ℓ1
         self.similarity = 0.0  # set for every cell of a path
         self.center = None if stack.center is None else to_numpy(stack.center)[i, :, :, k]
+        self.metric = None if stack.metric is None else to_numpy(stack.metric)[i]
         beta = to_numpy(stack.group_weights)[i, :, k]
         if self.q == 1:
             self.atom_of = np.arange(T * d).reshape(T, d)
@@ -148,7 +149,7 @@ class Problem:
 
         A prox step bends, and bends subjects apart; where that is dear, steps through the prox must be short.
         """
-        size = self.atoms.sums(np.ones_like(self.bend))
+        size = self.atoms.sums(np.ones_like(self.bend) * (1.0 if self.metric is None else np.diag(self.metric)))
         return 1 + 2 * self.similarity * size / np.maximum(self.trace, 1e-300)
 
     # One look at the whole problem.
@@ -177,21 +178,26 @@ class Problem:
     def _descent(self, point: Point, a: np.ndarray) -> np.ndarray:
         descent = times(a, self.Z)
         if self.similarity:
-            descent -= 2 * self.similarity * self.deviation(point.W)
+            descent -= 2 * self.similarity * self.weighed(self.deviation(point.W))
         return descent
 
-    def deviation(self, W: np.ndarray, features=slice(None)) -> np.ndarray:
+    def deviation(self, W: np.ndarray) -> np.ndarray:
         """W less what it is drawn to: the centre, or the mean over subjects."""
-        return W - (W.mean(axis=0) if self.center is None else self.center[:, features])
+        return W - (W.mean(axis=0) if self.center is None else self.center)
 
     def spread(self, direction: np.ndarray) -> np.ndarray:
         """The change of the deviation along a direction."""
         return direction - direction.mean(axis=0) if self.center is None else direction
 
+    def weighed(self, deviation: np.ndarray, features=slice(None)) -> np.ndarray:
+        """The metric, on some features, times a deviation (T, m)."""
+        return deviation if self.metric is None else deviation @ self.metric[features][:, features]
+
     def smooth_value(self, Zw: np.ndarray, W: np.ndarray, b: np.ndarray) -> float:
         value = np.vdot(self.p, self.loss.value(Zw + self.y * b[:, None]))
         if self.similarity:
-            value += self.similarity * np.sum(self.deviation(W) ** 2)
+            deviation = self.deviation(W)
+            value += self.similarity * np.vdot(deviation, self.weighed(deviation))
         return float(value)
 
     def _present(self, point: Point) -> np.ndarray:
@@ -236,9 +242,10 @@ class Problem:
         S1, S2 = a.sum(), np.vdot(a * a, self._inverse)  # S2: also the loss, since a²/(4p) = p ℓ
         if self.similarity:
             deviation = self.deviation(point.W)
-            S2 += self.similarity * np.sum(deviation**2)
+            weighed = self.weighed(deviation)
+            S2 += self.similarity * np.vdot(deviation, weighed)
             if self.center is not None:
-                S1 -= 2 * self.similarity * np.vdot(deviation, self.center)
+                S1 -= 2 * self.similarity * np.vdot(weighed, self.center)
         value = float(S2) + self.atoms.value(point.W, tau)
         limited, kappa = self._limited, np.inf
         if not self.penalty.is_norm:
@@ -274,8 +281,9 @@ class Problem:
         bend = 0.0
         if self.similarity:
             spread = self.spread(direction)
-            bend = 2 * self.similarity * np.sum(spread**2)
-            price = price + 2 * self.similarity * np.sum(spread * self.deviation(point.W))
+            weighed = self.weighed(spread)
+            bend = 2 * self.similarity * np.vdot(spread, weighed)
+            price = price + 2 * self.similarity * np.vdot(weighed, self.deviation(point.W))
         length, low, high = 1.0, 0.0, np.inf
         for _ in range(50):
             at = margins + length * change

@@ -42,7 +42,8 @@ def newton_step(problem: Problem, point: Point, active: Active, tau, gamma, valu
         a = problem.dual(point)
         gradient = -active.backward(a)
         if problem.similarity:
-            gradient[:, free:] += 2 * problem.similarity * problem.deviation(w, active.features)
+            drawn = problem.weighed(problem.deviation(point.W))
+            gradient[:, free:] += 2 * problem.similarity * drawn[:, active.features]
     else:
         a, descent = known
         pull = [(a * problem.y).sum(axis=1, keepdims=True)] if free else []
@@ -65,11 +66,13 @@ def _penalty_curvature(problem: Problem, active: Active, w, tau, gamma):
     """Curvature and gradient of the penalty at w, and the γ of the normal map (0: the penalty is smooth there)."""
     q, group, mask = problem.q, active.atoms.label, active.atoms.mask
     coupling = problem.similarity if problem.center is None else 0.0
+    own = problem.damping * problem.bend[:, active.features]
+    if problem.metric is None:  # else it is no diagonal, and added to the Hessian of the loss
+        own = own + 2 * problem.similarity
     if not problem.penalty.is_norm:
         zero = np.zeros_like(w)
         # the damping matters where a sensor is unpenalised: nothing else bends there along what no trial tells
-        diagonal = tau[group] + 2 * problem.similarity + problem.damping * problem.bend[:, active.features]
-        curvature = Curvature(np.ones_like(w), diagonal, zero, group, np.zeros(len(tau)), coupling)
+        curvature = Curvature(np.ones_like(w), tau[group] + own, zero, group, np.zeros(len(tau)), coupling)
         return curvature, tau[group] * w, np.zeros(len(tau))
     norm = active.atoms.norms(w)
     smooth = (tau == 0) | (norm == 0)
@@ -82,8 +85,7 @@ def _penalty_curvature(problem: Problem, active: Active, w, tau, gamma):
         direction, slope = (np.copysign(np.abs(slope) ** power, slope) for power in (q / 2, q - 1))
         scale *= ratio ** (1 - q / 2)
     weight = np.where(smooth, 0.0, np.minimum((q - 1) * tau / norm, 1e8 * problem.trace[active.which]))
-    own = (problem.damping * problem.bend[:, active.features] + 2 * problem.similarity) * scale**2
-    diagonal = np.where(mask, weight[group] + own, 1.0)
+    diagonal = np.where(mask, weight[group] + own * scale**2, 1.0)
     slope = tau[group] * slope
     if 1 < q < 2:
         # For small coefficients the step must be long in u, where the prox is smooth, not in w, where it is not.
@@ -106,7 +108,7 @@ def _slope_change(problem: Problem, active: Active, curvature: Curvature, inside
     rest = active.backward(bent)[:, free:] + residual[:, free:]
     rest += problem.damping * problem.bend[:, active.features] * dw
     if problem.similarity:
-        rest += 2 * problem.similarity * problem.spread(dw)
+        rest += 2 * problem.similarity * problem.weighed(problem.spread(dw), active.features)
     return -rest
 
 
@@ -114,10 +116,13 @@ def _solve(problem: Problem, active: Active, inside, curvature: Curvature, rhs: 
     """Solve the Newton system by whichever route is cheapest."""
     if len(rhs) > 1:
         return _solve_coupled(problem, active, inside, curvature, rhs)
-    if rhs.shape[1] > _THROUGH_TRIALS * inside.sum() and problem.q > 1:
+    if problem.metric is None and rhs.shape[1] > _THROUGH_TRIALS * inside.sum() and problem.q > 1:
         trials = inside[0]
         return solve_trials(active.trials(0, trials), problem.p[0, trials], curvature, rhs[0])[None]
-    return solve_single(problem.hessian.at(inside, active.columns)[0], curvature, rhs[0], active.pairs)[None]
+    H, free = problem.hessian.at(inside, active.columns)[0], problem.hessian.n_free
+    if problem.metric is not None:
+        H[free:, free:] += 2 * problem.similarity * problem.metric[np.ix_(active.features, active.features)]
+    return solve_single(H, curvature, rhs[0], active.pairs)[None]
 
 
 def _solve_coupled(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:

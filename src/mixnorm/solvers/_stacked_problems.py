@@ -41,8 +41,9 @@ class Look(NamedTuple):
     pull_b : array of shape (P, T)
         The same for the intercepts; 0 without.
     loss, spread, penalty : arrays of shape (P,)
-        Mean loss, Σ‖w_t − w̄‖², and the penalty at alpha = 1.
-    deviation : array of shape (P, G, T, r)
+        Mean loss, Σ‖w_t − w̄‖² (with a metric its square), and the penalty at alpha = 1.
+    drawn : array of shape (P, G, T, r)
+        w_t − w̄, with a metric M(w − w̄).
     norms : array of shape (P, atoms)
     """
 
@@ -52,7 +53,7 @@ class Look(NamedTuple):
     loss: Array
     spread: Array
     penalty: Array
-    deviation: Array
+    drawn: Array
     norms: Array
 
 
@@ -79,6 +80,7 @@ class StackedProblems:
         self.has_free = stack.has_unpenalised
         self.similar = stack.has_similarity
         self.center = None if stack.center is None else self.slots(stack.center)
+        self.metric = None if stack.metric is None else self._slot_metric(stack.metric)
         self.y = stack.y
         self.p = self.per_problem(stack.trial_weight)
         self.y_of = xp.reshape(self._repeat_over_columns(stack.y), (self.P, self.T, self.n))
@@ -97,12 +99,17 @@ class StackedProblems:
         self.subject_weight = xp.where(weight > 0, weight, 1.0)
         self.root_weight = xp.sqrt(2 * self.p)
         bend = 2 * self._against(self.p, self._matrix**2)
-        #: which slots hold a feature that is not all zero
+        #: which slots hold a feature that is not all zero, or drawn somewhere
         self.real = bend > 1e-300
+        if self.metric is not None:
+            self.real = self.real | (self._stiffnesses > 0)
         #: diagonal of the Hessian with all trials inside the margin, (P, G, T, r), and its sum over each atom
         self.bend = xp.where(self.real, bend, 1e-300)
         self.trace = xp.sum(self.blocks(self.bend), axis=-1)
+        #: how much an atom is drawn at similarity 1: its size, or its share of the metric's trace
         self.atom_size = 1 if self.single_atoms else self.T * self.r
+        if self.metric is not None:
+            self.atom_size = xp.sum(self.blocks(self._stiffnesses), axis=-1)
         self.range_P, self.range_G = (xp.arange(size, device=self.p.device) for size in (self.P, self.G))
         subjects = xp.arange(self.T, device=self.p.device)
         #: first row of every problem and subject in `rows`
@@ -141,6 +148,33 @@ class StackedProblems:
             Zt = xp.take(Zt, like(Zt, self._features.sources, dtype=xp.int64), axis=2)
         Zt = xp.reshape(Zt, (self.B, self.T, self.G, self.r, self.n))
         return xp.concat([Zt, xp.zeros_like(Zt[:, :, :1, ...])], axis=2)
+
+    def _slot_metric(self, metric: Array) -> Array:
+        """Return a metric (B, d, d) on slots, (B, G r, G r)."""
+        xp = self.xp
+        if not self._features.is_reshape:
+            sources = like(metric, self._features.sources, dtype=xp.int64)
+            for axis in (1, 2):
+                zeros = xp.zeros_like(metric[:, :1, :] if axis == 1 else metric[:, :, :1])
+                metric = xp.take(xp.concat([metric, zeros], axis=axis), sources, axis=axis)
+        return metric
+
+    @property
+    def _stiffnesses(self) -> Array:
+        """The metric's diagonal for every problem, (P, G, 1, r)."""
+        xp = self.xp
+        unit = xp.eye(self.G * self.r, dtype=self.metric.dtype, device=self.metric.device)
+        diagonal = xp.sum(self.metric * unit, axis=2)[:, None, :] + xp.zeros_like(self.p[: self.K, 0, :1])
+        return xp.reshape(diagonal, (self.P, self.G, 1, self.r))
+
+    @cached_property
+    def metric_blocks(self) -> Array:
+        """The metric's block of every pair of groups, (B (G + 1)², r²); the last group is all zero, for padding."""
+        xp, G, r = self.xp, self.G, self.r
+        blocks = xp.permute_dims(xp.reshape(self.metric, (self.B, G, r, G, r)), (0, 1, 3, 2, 4))
+        blocks = xp.concat([blocks, xp.zeros_like(blocks[:, :1, ...])], axis=1)
+        blocks = xp.concat([blocks, xp.zeros_like(blocks[:, :, :1, ...])], axis=2)
+        return xp.reshape(blocks, (self.B * (G + 1) ** 2, r * r))
 
     def slots(self, W: Array) -> Array:
         """Return coefficients (B, T, d, K) as (P, G, T, r)."""
@@ -220,6 +254,13 @@ class StackedProblems:
         """The change of the deviation along a direction."""
         return direction - self.xp.mean(direction, axis=-2, keepdims=True) if self.center is None else direction
 
+    def weighed(self, deviation: Array) -> Array:
+        """The metric times deviations of every problem, (P, ..., G, T, r)."""
+        if self.metric is None:
+            return deviation
+        flat = self.xp.reshape(deviation, (self.B, -1, self.G * self.r))
+        return self.xp.reshape(self.xp.matmul(flat, self.metric), deviation.shape)
+
     def penalty_value(self, W: Array) -> Array:
         """Penalty at alpha = 1 of points (P, ..., G, T, r), (P, ...)."""
         weight = self.beta if W.ndim == 4 else self.beta[:, None, :]
@@ -231,7 +272,8 @@ class StackedProblems:
         loss = self.loss.value(self.margins(point.Zw, point.b))
         value = xp.sum(self.p[:, None, ...] * loss, axis=(2, 3)) + alpha[:, None] * self.penalty_value(point.W)
         if self.similar:
-            value = value + similarity[:, None] * xp.sum(self.deviation(point.W) ** 2, axis=(2, 3, 4))
+            deviation = self.deviation(point.W)
+            value = value + similarity[:, None] * xp.sum(deviation * self.weighed(deviation), axis=(2, 3, 4))
         return value
 
     def look(self, point: Point) -> Look:
@@ -243,9 +285,10 @@ class StackedProblems:
         pull_b = xp.sum(a * self.y_of, axis=2) if self.fit_intercept else xp.zeros_like(point.b)
         loss = xp.sum(a * short, axis=(1, 2)) / 2
         deviation = self.deviation(point.W) if self.similar else xp.zeros_like(point.W)
-        spread = xp.sum(deviation**2, axis=(1, 2, 3)) if self.similar else xp.zeros_like(loss)
+        drawn = self.weighed(deviation)
+        spread = xp.sum(deviation * drawn, axis=(1, 2, 3)) if self.similar else xp.zeros_like(loss)
         norms = self.norms(point.W)
-        return Look(a, self.pull(a), pull_b, loss, spread, self.penalty_value(point.W), deviation, norms)
+        return Look(a, self.pull(a), pull_b, loss, spread, self.penalty_value(point.W), drawn, norms)
 
     def norms(self, W: Array) -> Array:
         """‖·‖_q of every atom, (P, atoms); ℓ2: the Euclidean one."""

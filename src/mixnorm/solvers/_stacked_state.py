@@ -108,7 +108,7 @@ def wide(values: Array) -> Array:
 
 def descent(look: Look, similarity: Array) -> Array:
     """Minus the gradient of the smooth part, (P, G, T, r)."""
-    return look.pull - 2 * wide(similarity) * look.deviation
+    return look.pull - 2 * wide(similarity) * look.drawn
 
 
 def dual_norms(problems: StackedProblems, pull: Array) -> Array:

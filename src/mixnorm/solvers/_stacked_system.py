@@ -76,7 +76,7 @@ class Systems:
     def _replay(self, size: tuple[int, int], ids: Array, places: Array) -> Callable:
         if size not in self._recorded:
             self._recorded[size] = Recorded(partial(solve_padded, self._problems, size[1]), self._pool)
-        return lambda prepared, pull_b, _: self._recorded[size](prepared, pull_b, ids, places)
+        return lambda prepared, *rest: self._recorded[size](prepared, rest, ids, places)
 
 
 def _roundings(largest: int, number: int) -> list[int]:
@@ -92,12 +92,12 @@ def padded_places(ids: np.ndarray, P: int, M: int) -> tuple[np.ndarray, np.ndarr
 
 
 def solve_padded(
-    problems: StackedProblems, a: int, prepared: Prepared, pull_b: Array, ids: Array, places: Array
+    problems: StackedProblems, a: int, prepared: Prepared, rest: tuple[Array, Array], ids: Array, places: Array
 ) -> Step:
     """Solve the systems of some problems of one subject with at most a active groups, of `padded_places`."""
     xp = problems.xp
     M = ids.shape[0]
-    rows, db = _solve_batch(problems, prepared, (pull_b, None), ids, a, False)
+    rows, db = _solve_batch(problems, prepared, rest, ids, a, False)
     flat = xp.concat([rows, xp.zeros_like(rows[:1, :])], axis=0)
     spread, places_ = prepared.spread, places[:, None]
     where = xp.where((spread >= 0) & (places_ < M), places_ * a + spread, M * a)
@@ -177,7 +177,10 @@ def _solve_batch(
     rows = xp.reshape(rows, (M, T, m, n)) * root[:, :, None, :]
     hessian = xp.matmul(rows, xp.matrix_transpose(rows))
     scaled = 1 < problems.q < 2 or (problems.single_atoms and T > 1)
-    S = hessian * scale[..., :, None] * scale[..., None, :] if scaled else hessian
+    S = hessian
+    if problems.metric is not None:
+        S = S + 2 * chosen(similarity)[:, None, None, None] * _active_metric(problems, chosen, prepared, a)
+    S = S * scale[..., :, None] * scale[..., None, :] if scaled else S
     lean = None
     if problems.fit_intercept:
         against = xp.matmul(rows, (chosen(problems.y_of) * root)[..., None])[..., 0]
@@ -199,6 +202,16 @@ def _solve_batch(
         bent = bent + against * db[..., None]
     both = xp.reshape(xp.stack([dw, bent], axis=1), (M, 2, T, a, r))
     return xp.reshape(xp.permute_dims(both, (0, 3, 1, 2, 4)), (M * a, 2 * T * r)), db
+
+
+def _active_metric(problems: StackedProblems, chosen: Callable, prepared: Prepared, a: int) -> Array:
+    """The metric on at most a active groups of some problems of one subject, (M, 1, m, m)."""
+    xp, r = problems.xp, problems.r
+    rows = chosen(prepared.trial_rows)[:, 0, :a]
+    pairs = rows[:, :, None] * (problems.G + 1) + (rows - chosen(problems.first_rows))[:, None, :]
+    blocks = xp.take(problems.metric_blocks, xp.reshape(pairs, (-1,)), axis=0)
+    blocks = xp.permute_dims(xp.reshape(blocks, (-1, a, a, r, r)), (0, 1, 3, 2, 4))
+    return xp.reshape(blocks, (-1, 1, a * r, a * r))
 
 
 def _solve(problems: StackedProblems, S: Array, parts: tuple, right: Array, similarity: Array | None) -> Array:

@@ -14,7 +14,7 @@ from mixnorm import (
     load,
     save,
 )
-from mixnorm.adaptation import SPREAD, best_strength
+from mixnorm.adaptation import SPREAD, STRENGTHS, best_strength, n_worth_trying
 from reference import convex_reference, objective
 
 PENALTIES = [("group", 2.0), ("group", 1.5), ("l1", 2.0), ("l2", 2.0)]
@@ -229,6 +229,22 @@ def test_with_many_trials_adapt_tends_to_the_newcomers_own_fit():
     forbidden = dict.fromkeys(set(range(6)) - set(model.selected_groups_.tolist()), np.inf)
     own = GroupSVC(0.01, groups=groups, group_weights=forbidden).fit(X, y)
     assert np.linalg.norm(model.coef_[3] - own.coef_[0]) < 0.05 * np.linalg.norm(own.coef_[0])
+
+
+@pytest.mark.parametrize(("sign", "weaker"), [(1.0, False), (-1.0, True)])
+def test_a_pull_too_weak_for_so_few_trials_is_tried_only_where_the_trials_ask_for_it(sign, weaker):
+    Xs, ys, groups = cohort(3, seed=1)
+    model = MultiTaskGroupSVC(1e-3, similarity=1.0, groups=groups).fit(
+        np.concatenate(Xs), np.concatenate(ys), subjects=np.repeat([0, 1, 2], [len(y) for y in ys])
+    )
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 18))
+    y = np.where(
+        sign * X @ model.mean_coef_ + 0.1 * rng.normal(size=60) > 0, 1.0, -1.0
+    )  # like the mean, or its opposite
+    model.adapt(X, y)
+    least = STRENGTHS[n_worth_trying(60) - 1] * np.mean(X**2)
+    assert (model.strength_ < 0.999 * least) == weaker
 
 
 def test_one_trial_of_a_class_keeps_the_mean_weights_with_an_intercept_of_its_own(data):

@@ -43,7 +43,8 @@ class _Request:
     def content(self) -> tuple:
         """What requests of one kind must share in order to be the same problems; equal trials lie together."""
         stack = self.stack
-        parts = (stack.y, stack.sample_weight, stack.group_weights, stack.center, self.alphas, self.similarities)
+        parts = (stack.y, stack.sample_weight, stack.group_weights, stack.center, stack.metric)
+        parts = (*parts, self.alphas, self.similarities)
         return _where(stack.X), *(None if part is None else part.tobytes() for part in parts)
 
 

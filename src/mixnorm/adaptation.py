@@ -24,6 +24,11 @@ from .stack import Solution, Stack
 
 #: Strengths that `adapt` considers, falling, in units of the mean square of the newcomer's features.
 STRENGTHS = np.concatenate([[np.inf], np.geomspace(1e2, 1e-3, 11), [0.0]])
+#: Strengths below this over the number of trials are tried only where those above them got better and better: the
+#: best one was 100 to 200 over it (benchmarks/many_subjects.md), and the weaker the pull the more steps it takes.
+_WORTH_TRYING = 10
+#: What is enough to compare AUCs by: a relative gap, or so many steps of Newton's method for each strength.
+_ROUGH_TOL, _ROUGH_STEPS = 1e-3, 12
 #: The folds are drawn this often: a handful of trials says little by one division.
 _REPEATS = 5
 #: By how much (AUC, one standard deviation) a newcomer's gain is taken to differ from the known subjects' mean gain.
@@ -47,6 +52,8 @@ class Leaning:
         β, ∞ for sensors that are out.
     metric : ndarray of shape (m, m), or None
         M on the m features of the sensors that are in; None: the identity.
+    rough : bool
+        Whether AUCs are to be compared only, for which no certificate is needed.
     """
 
     method: Method
@@ -56,6 +63,7 @@ class Leaning:
     alpha: float
     group_weights: np.ndarray
     metric: np.ndarray | None = None
+    rough: bool = False
 
     @property
     def unit(self) -> float:
@@ -103,8 +111,13 @@ class Leaning:
             return []
         shape = (len(strengths), 1, stack.shape[-1])
         similarities = np.broadcast_to(strengths[:, None, None], shape)
-        solutions = self.method.solve(stack, np.full(shape, self.alpha), similarities)
-        warn_unconverged(solutions, self.method.tol)
+        method = self.method
+        if self.rough:
+            steps = min(method.max_iter, _ROUGH_STEPS) if method.solver in ("auto", "newton") else method.max_iter
+            method = replace(method, tol=max(method.tol, _ROUGH_TOL), max_iter=steps)
+        solutions = method.solve(stack, np.full(shape, self.alpha), similarities)
+        if not self.rough:
+            warn_unconverged(solutions, method.tol)
         return solutions
 
     def _intercept(self, stack: Stack) -> np.ndarray:
@@ -127,12 +140,17 @@ def adapt_to(
     everything = weights(np.ones(len(problem.signs), dtype=bool))
     strengths = problem.unit * STRENGTHS
     folds = _folds(problem.signs, everything)
-    if not folds:
-        strengths = strengths[:1]
-    columns = np.stack([*(weights(fold.train) for fold in folds), everything], axis=1)
-    W, b = problem.solve(columns, strengths)
-    best = best_strength(_scores(problem, folds, W, b), expected) if folds else 0
-    return W[best, :, -1], float(b[best, -1]), float(strengths[best])
+    best = 0
+    if folds:
+        scores = _scores(replace(problem, rough=True), folds, weights, strengths)
+        best = best_strength(scores, None if expected is None else expected[: scores.shape[1]])
+    W, b = problem.solve(everything[:, None], strengths[best : best + 1])
+    return W[0, :, 0], float(b[0, 0]), float(strengths[best])
+
+
+def n_worth_trying(n_trials: float) -> int:
+    """How many of `STRENGTHS` are worth trying with so many trials, from ∞ down."""
+    return 1 + int(np.sum(STRENGTHS[1:] >= _WORTH_TRYING / n_trials))
 
 
 def best_strength(scores: np.ndarray, expected: np.ndarray | None = None) -> int:
@@ -161,7 +179,18 @@ def best_strength(scores: np.ndarray, expected: np.ndarray | None = None) -> int
     return best if expected is not None or lead[best] > error[best] else 0
 
 
-def _scores(problem: Leaning, folds: list[Fold], W: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _scores(problem: Leaning, folds: list[Fold], weights: Callable, strengths: np.ndarray) -> np.ndarray:
+    """AUC on the test trials of every fold of the strengths that are worth trying, and those that ask for more."""
+    columns = np.stack([weights(fold.train) for fold in folds], axis=1)
+    tried = n_worth_trying(len(problem.signs))
+    scores = _aucs(problem, folds, *problem.solve(columns, strengths[:tried]))
+    while tried < len(strengths) and scores[:, -1].mean() > scores[:, :-1].mean(axis=0).max():
+        more = _aucs(problem, folds, *problem.solve(columns, strengths[tried : tried + 1]))
+        scores, tried = np.concatenate([scores, more], axis=1), tried + 1
+    return scores
+
+
+def _aucs(problem: Leaning, folds: list[Fold], W: np.ndarray, b: np.ndarray) -> np.ndarray:
     """AUC of every strength on the test trials of every fold, (folds, S)."""
     return np.stack(
         [

@@ -14,7 +14,7 @@ import numpy as np
 from ._folds import auc
 from ._subject_classifier import SubjectTrials
 from ._subjects import joint_stack
-from .adaptation import STRENGTHS, Leaning
+from .adaptation import STRENGTHS, Leaning, n_worth_trying
 from .metric import pull_metric, within_covariance
 from .path import Method
 
@@ -25,9 +25,7 @@ _PARTS = 12
 _DRAWS = 2
 #: Smallest number of calibration trials, and the largest ratio of one number to the one before.
 _FEWEST, _RATIO = 12, 3
-#: Places in STRENGTHS of those that are tried; those between are interpolated, those beyond take the last one's gain.
-_TRIED = np.array([0, 1, 2, 3, 4, 5, 6, 7, 9])
-#: Relative gap that is small enough to compare AUCs by.
+#: Relative gap of the joint problem that is small enough to be drawn to its mean classifier.
 _TOL = 1e-3
 
 #: Weights (n,) of the trials in a mask (n,), with those of their classes.
@@ -65,12 +63,7 @@ class Rehearsal:
         kept = [m for m, gains in enumerate(found) if gains]
         if not kept:
             return None
-        tried = np.stack([np.mean(found[m], axis=0) for m in kept])
-        return sizes[kept], np.stack([np.interp(np.arange(len(STRENGTHS)), _TRIED, row) for row in tried])
-
-    @property
-    def _rough(self) -> Method:
-        return replace(self.method, tol=max(self.method.tol, _TOL))
+        return sizes[kept], np.stack([np.mean(found[m], axis=0) for m in kept])
 
     def _mean_classifier(self, others: SubjectTrials) -> dict[str, np.ndarray | None]:
         """Solve the joint problem of some; return w̄, β with ∞ for the sensors that it left out, and M."""
@@ -78,7 +71,7 @@ class Rehearsal:
         stack = joint_stack(self.method, others.trials, others.signs, weights[:, None], others.subjects)
         stack = replace(stack, group_weights=self.group_weights[None, :, None])
         cell = np.full((1, 1, 1), self.alpha), np.full((1, 1, 1), self.similarity)
-        W = self._rough.solve(stack, *cell)[0].W
+        W = replace(self.method, tol=max(self.method.tol, _TOL)).solve(stack, *cell)[0].W
         chosen = (stack.groups.to_blocks(W) != 0).any(axis=2)[0, :, 0]
         features = np.flatnonzero(chosen[stack.groups.index])
         return {
@@ -88,18 +81,22 @@ class Rehearsal:
         }
 
     def _gains_of(self, own: SubjectTrials, drawn_to: dict, size: float) -> list[np.ndarray]:
-        """Return the gains (tried,) of one subject in every draw of so many trials; none where it has too few."""
+        """Return the gains (S,) of one subject in every draw of so many trials; none where it has too few.
+
+        Strengths that are not worth trying take the gain of the last one that is.
+        """
         masks = _draws(own.signs, own.weights > 0, size)
         if not masks:
             return []
-        problem = Leaning(self._rough, own.trials, own.signs, alpha=self.alpha, **drawn_to)
+        problem = Leaning(self.method, own.trials, own.signs, alpha=self.alpha, rough=True, **drawn_to)
         columns = np.stack([self.weigh(own, mask) for mask in masks], axis=1)
-        W, _ = problem.solve(columns, problem.unit * STRENGTHS[_TRIED])
+        tried = n_worth_trying(size)
+        W, _ = problem.solve(columns, problem.unit * STRENGTHS[:tried])
         found = []
         for k, mask in enumerate(masks):
             rest = ~mask & (own.weights > 0)
             aucs = auc(own.signs[rest], own.trials.matrix[rest] @ W[:, :, k].T)
-            found.append(aucs - aucs[0])
+            found.append(np.pad(aucs - aucs[0], (0, len(STRENGTHS) - tried), mode="edge"))
         return found
 
 

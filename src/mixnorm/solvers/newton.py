@@ -84,7 +84,7 @@ class Newton:
         n_iter = np.zeros((len(stacks), B, K), dtype=np.int64)
         for key in np.ndindex(B, K):  # a whole path at a time: what one problem keeps stays in the cache, and is freed
             problem = Problem(stack, *key)
-            point = Point.zero(*problem.Z.shape)
+            point = _start(problem, stacks[0], key)
             for place, cell in enumerate(stacks):
                 alpha, point = _enter_cell(problem, cell, key, point)
                 point, far = problem.approach(alpha, point, max_iter)
@@ -123,6 +123,14 @@ class Newton:
             found = certify(joint, W, b)
             for place in range(len(stacks[some])):
                 yield found.columns(slice(place * K, (place + 1) * K))
+
+
+def _start(problem: Problem, first: Stack, key: tuple[int, int]) -> Point:
+    """Where to begin: at the centre that the first cell draws to, else with the zero model."""
+    if problem.center is None or not first.similarity[key] > 0:
+        return Point.zero(*problem.Z.shape)
+    out = np.isinf(problem.beta)[problem.atom_of]
+    return problem.point(np.where(out, 0.0, problem.center), np.zeros(len(problem.center)))
 
 
 def _enter_cell(problem: Problem, cell: Stack, key: tuple[int, int], point: Point) -> tuple[float, Point]:

@@ -62,7 +62,7 @@ def _sender(device: str) -> Callable:
 
         if torch.device(device).type == "cuda" and not torch.cuda.is_available():
             raise ValueError(f"device={device!r}: PyTorch finds no GPU here.")
-        return lambda values: torch.as_tensor(np.ascontiguousarray(values), device=device)
+        return lambda values: torch.as_tensor(np.require(values, requirements="CW"), device=device)  # else torch warns
     if find_spec("cupy") and device.startswith("cuda"):
         import cupy
 

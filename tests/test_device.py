@@ -266,6 +266,32 @@ def test_fits_of_other_kinds_are_solved_beside_each_other():
         np.testing.assert_array_equal(one.coef_, other.coef_)
 
 
+def test_scikit_learns_settings_are_those_of_the_caller():
+    with sklearn.config_context(assume_finite=True, enable_metadata_routing=True):
+        (found,) = together([lambda: together([sklearn.get_config, sklearn.get_config])])
+    assert all(config["assume_finite"] and config["enable_metadata_routing"] for config in found)
+
+
+def test_a_part_of_nothing_holds_nobody_up():
+    fit = partial(GroupSVC(0.05).fit, X, Y)
+    nothing, model = together([lambda: (together([]), fit())])[0]
+    assert nothing == []
+    np.testing.assert_array_equal(model.coef_, fit().coef_)
+
+
+def test_an_array_that_is_filled_again_is_another_one():
+    buffer = X.copy()
+
+    def twice():
+        first = GroupSVC(0.05).fit(buffer, Y)
+        buffer[:] = X[::-1]
+        return first, GroupSVC(0.05).fit(buffer, Y)
+
+    (first, second), _ = together([twice, partial(GroupSVC(0.05).fit, X, Y)])
+    np.testing.assert_allclose(first.coef_, GroupSVC(0.05).fit(X, Y).coef_, atol=1e-10)
+    np.testing.assert_allclose(second.coef_, GroupSVC(0.05).fit(X[::-1], Y).coef_, atol=1e-10)
+
+
 def test_an_error_of_one_fit_is_raised_when_the_others_are_done():
     done = []
 

@@ -14,6 +14,7 @@ from mixnorm import (
     load,
     save,
 )
+from mixnorm import metric as metric_module
 from mixnorm.adaptation import SPREAD, STRENGTHS, best_strength, n_worth_trying
 from reference import convex_reference, objective
 
@@ -229,6 +230,27 @@ def test_with_many_trials_adapt_tends_to_the_newcomers_own_fit():
     forbidden = dict.fromkeys(set(range(6)) - set(model.selected_groups_.tolist()), np.inf)
     own = GroupSVC(0.01, groups=groups, group_weights=forbidden).fit(X, y)
     assert np.linalg.norm(model.coef_[3] - own.coef_[0]) < 0.05 * np.linalg.norm(own.coef_[0])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_subject_without_intercept_that_loses_all_sensors(seed):
+    """It begins at the centre, all sensors leave, and nothing is left that could move."""
+    rng = np.random.default_rng(seed)
+    y, X, subjects = np.tile([0, 1], 75), rng.normal(size=(150, 4, 3)), np.repeat(list("abcde"), 30)
+    X[:120, 2] += (2 * y[:120] - 1)[:, None]
+    model = MultiTaskGroupSVC(0.5, similarity=0.1, fit_intercept=False, asymmetric=["e"]).fit(X, y, subjects=subjects)
+    assert np.isfinite(model.coef_).all()
+    assert model.dual_gap_ <= 1e-6
+
+
+def test_with_very_many_features_a_newcomer_is_drawn_by_the_plain_distance(monkeypatch, data, tmp_path):
+    monkeypatch.setattr(metric_module, "MOST_FEATURES", 5)
+    model = fit(data)
+    assert model.newcomer_covariance_ is None
+    save(model, tmp_path / "model.mixnorm")
+    X, y = newcomer(30)
+    again = load(tmp_path / "model.mixnorm").adapt(X, y)
+    np.testing.assert_array_equal(model.adapt(X, y).coef_, again.coef_)
 
 
 @pytest.mark.parametrize(("sign", "weaker"), [(1.0, False), (-1.0, True)])

@@ -504,3 +504,41 @@ def test_fits_in_several_threads_leave_the_number_of_blas_threads_as_it_was():
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(fit, range(12)))
         assert threads() == before
+
+
+@pytest.mark.parametrize("solver", ["newton", "fista", "forward-backward"])
+@pytest.mark.parametrize("seed", [0, 6, 11])
+def test_kept_sensors_that_separate_the_trials_alone_are_the_whole_model(solver, seed):
+    """The optimum is 0: no certificate may speak of less, and none is given for more."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(12) < 0.5, 1, 0)
+    y[:2] = 0, 1
+    X = rng.normal(size=(12, 8))
+    X[:, :4] += (2 * y - 1)[:, None] * 3
+    path = group_svc_path(
+        X, y, groups=np.repeat([0, 1], 4), group_weights=[0.0, 1.0], alphas=[0.1, 1e-3], solver=solver
+    )
+    np.testing.assert_allclose(path.objectives, 0.0, atol=1e-20)
+    np.testing.assert_array_equal(path.dual_gaps, 0.0)
+
+
+def test_rounding_in_the_place_of_a_dual_point_certifies_nothing():
+    """Kept sensors separate the trials, and the point still uses the others: its value is far above 0, the optimum."""
+    rng = np.random.default_rng(6)
+    y = np.where(rng.random(12) < 0.5, 1.0, -1.0)
+    X = rng.normal(size=(12, 8))
+    X[:, :4] += y[:, None] * 3
+    for scale in (0.1, 1.0, 10.0):
+        stack = Stack.single(
+            X,
+            y,
+            sample_weight=np.ones((12, 1)),
+            group_weights=np.array([[0.0], [1.0]]),
+            groups=Groups.from_labels(np.repeat([0, 1], 4), 8),
+            penalty=GroupNorm(2.0),
+        ).with_alpha(np.full((1, 1), 0.1))
+        W = np.zeros((1, 1, 8, 1))
+        W[0, 0, 4:, 0] = scale * rng.normal(size=4)
+        found = certify(stack, W, np.zeros((1, 1, 1)))
+        assert found.primal[0, 0] > 1e-3
+        assert found.gap[0, 0] == 1.0

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from sklearn import config_context, get_config
 
 from ._device import is_elsewhere, send_once, solve_where_asked
 from .stack import Solution, Stack
@@ -57,9 +58,8 @@ class _KnownTrials:
 
     def first_like(self, X: np.ndarray) -> np.ndarray:
         """Return the first array with the content of X; it is kept, so that nothing else can come to lie there."""
-        some = X.reshape(-1)[:: max(1, X.size // 64)].tobytes()
         with self._lock:
-            known = self._alike.setdefault((X.shape, some), [])
+            known = self._alike.setdefault((X.shape, _some_of(X)), [])
             for other in known:
                 if _where(other) == _where(X) or np.array_equal(other, X):
                     return other
@@ -154,7 +154,7 @@ class _WaitingRoom:
 
     def _merged(self, stacks: list[Stack]) -> Stack:
         """Return one stack of several; trials that were merged last are on the device already."""
-        key = tuple((_where(stack.X), stack.y.tobytes()) for stack in stacks)
+        key = tuple((_where(stack.X), _some_of(stack.X), stack.y.tobytes()) for stack in stacks)
         if self._trials is None or self._trials[0] != key:
             merged = _merge(stacks)
             merged = replace(merged, X=send_once(merged.X), y=send_once(merged.y))
@@ -170,6 +170,8 @@ def together(tasks: Sequence[Callable[[], Any]]) -> list:
     A fit that is one of several may have parts that go together in turn; they wait where the fit would.
     """
     room = _ROOM.get()
+    if not tasks:
+        return []
     if room is not None:
         return _parts(room, tasks)
     room = _WaitingRoom(len(tasks))
@@ -204,17 +206,18 @@ def _run(tasks: Sequence, room: _WaitingRoom, leave: Callable[[], None], meanwhi
     """Run every task in a thread of its own, and something else in this one; return their results."""
     results: list = [None] * len(tasks)
     errors: list[BaseException] = []
+    config = get_config()  # scikit-learn's settings are each thread's own
 
     def run(place: int) -> None:
         _ROOM.set(room)
-        with room.baton:
+        with room.baton, config_context(**config):
             try:
                 results[place] = tasks[place]()
             except BaseException as error:
                 errors.append(error)
         leave()
 
-    # a context of its own for each: settings (of scikit-learn, of the device) are those of the caller
+    # a context of its own for each: the device is that of the caller
     threads = [threading.Thread(target=copy_context().run, args=(run, i), daemon=True) for i in range(len(tasks))]
     for thread in threads:
         thread.start()
@@ -261,6 +264,11 @@ def _merge_problems(stacks: list[Stack], n: int) -> dict[str, np.ndarray]:
     for i, stack in enumerate(stacks):
         weights[i, :, : stack.shape[2]] = stack.sample_weight[0]
     return {"sample_weight": weights, **joined}
+
+
+def _some_of(X: np.ndarray) -> bytes:
+    """Some of the numbers of an array: those of others are hardly ever the same."""
+    return X.reshape(-1)[:: max(1, X.size // 64)].tobytes()
 
 
 def _where(array: np.ndarray) -> tuple:

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from ._choice import EQUAL
+from ._device import is_elsewhere
 from ._folds import Fold, auc
 from ._inputs import Trials
 from .intercept import solve_intercept
@@ -24,7 +25,7 @@ from .stack import Solution, Stack
 
 #: Strengths that `adapt` considers, falling, in units of the mean square of the newcomer's features.
 STRENGTHS = np.concatenate([[np.inf], np.geomspace(1e2, 1e-3, 11), [0.0]])
-#: Strengths below this over the number of trials are tried only where those above them got better and better: the
+#: Strengths below this over the number of trials are tried only while one of the last two is the best so far: the
 #: best one was 100 to 200 over it (benchmarks/many_subjects.md), and the weaker the pull the more steps it takes.
 _WORTH_TRYING = 10
 #: What is enough to compare AUCs by: a relative gap, or so many steps of Newton's method for each strength.
@@ -113,12 +114,18 @@ class Leaning:
         similarities = np.broadcast_to(strengths[:, None, None], shape)
         method = self.method
         if self.rough:
-            steps = min(method.max_iter, _ROUGH_STEPS) if method.solver in ("auto", "newton") else method.max_iter
-            method = replace(method, tol=max(method.tol, _ROUGH_TOL), max_iter=steps)
+            method = replace(method, tol=max(method.tol, _ROUGH_TOL), max_iter=self._rough_steps)
         solutions = method.solve(stack, np.full(shape, self.alpha), similarities)
         if not self.rough:
             warn_unconverged(solutions, method.tol)
         return solutions
+
+    @property
+    def _rough_steps(self) -> int:
+        """Few where a dozen come near: Newton's method on the host, which starts at the centre, but for ℓ1."""
+        method = self.method
+        few = method.solver in ("auto", "newton") and method.penalty != "l1" and method.q > 1 and not is_elsewhere()
+        return min(method.max_iter, _ROUGH_STEPS) if few else method.max_iter
 
     def _intercept(self, stack: Stack) -> np.ndarray:
         if not stack.fit_intercept:
@@ -180,11 +187,11 @@ def best_strength(scores: np.ndarray, expected: np.ndarray | None = None) -> int
 
 
 def _scores(problem: Leaning, folds: list[Fold], weights: Callable, strengths: np.ndarray) -> np.ndarray:
-    """AUC on the test trials of every fold of the strengths that are worth trying, and those that ask for more."""
+    """AUC (folds, S) of the strengths worth trying, and of weaker ones while one of the last two is the best."""
     columns = np.stack([weights(fold.train) for fold in folds], axis=1)
     tried = n_worth_trying(len(problem.signs))
     scores = _aucs(problem, folds, *problem.solve(columns, strengths[:tried]))
-    while tried < len(strengths) and scores[:, -1].mean() > scores[:, :-1].mean(axis=0).max():
+    while tried < len(strengths) and np.argmax(scores.mean(axis=0)) >= tried - 2:
         more = _aucs(problem, folds, *problem.solve(columns, strengths[tried : tried + 1]))
         scores, tried = np.concatenate([scores, more], axis=1), tried + 1
     return scores

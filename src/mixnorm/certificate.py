@@ -21,6 +21,8 @@ from .unpenalised import equality_residual, solve_unpenalised
 
 #: A sum this small beside the sum of its terms' sizes is rounding.
 _ROUNDING = 1e-14
+#: A mean loss this small (a zero model has 1) is the square of rounding: P = 0.
+_NOTHING = 1e-24
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +33,7 @@ class Certificate:
     ----------
     W, b : the point; only b and the coefficients of unpenalised groups may differ from what was handed in.
     primal, dual, gap : arrays of shape (B, K)
-        P, D and (P − D)/P (0 when P = 0).
+        P, D and (P − D)/P (0 when P = 0, to rounding).
     descent : array of shape (B, T, d, K)
         Minus the gradient of the smooth part at the point.
     """
@@ -42,6 +44,17 @@ class Certificate:
     dual: Array
     gap: Array
     descent: Array
+
+    def better(self, other: "Certificate") -> "Certificate":
+        """Return the certificate with the smaller gap, problem by problem."""
+        xp = namespace(self.gap)
+        wins = other.gap < self.gap
+
+        def pick(mine: Array, theirs: Array) -> Array:
+            shape = (wins.shape[0], *(1,) * (mine.ndim - 2), wins.shape[1])
+            return xp.where(xp.reshape(wins, shape), theirs, mine)
+
+        return Certificate(*(pick(getattr(self, part.name), getattr(other, part.name)) for part in fields(self)))
 
     def columns(self, which: slice) -> "Certificate":
         """Return the certificate of some of the K problems."""
@@ -63,7 +76,8 @@ def certify(stack: Stack, W: Array, b: Array) -> Certificate:
         dual = xp.where(feasible, dual, 0.0)  # a = 0 is always feasible
     # The dual value never exceeds the primal one but by rounding.
     difference = positive_part(primal - dual)
-    gap = xp.where(primal > 0, difference / xp.where(primal > 0, primal, 1.0), 0.0)
+    something = primal > _NOTHING
+    gap = xp.where(something, difference / xp.where(something, primal, 1.0), 0.0)
     gap = xp.where(xp.isfinite(primal), gap, float("inf"))  # what is not a number is certified to nothing
     return Certificate(W, b, primal, dual, gap, v)
 

@@ -16,10 +16,17 @@ from .stack import Stack
 
 #: ρ, the share of the plain distance; measured, flat around this (benchmarks/many_subjects.md).
 PLAIN_SHARE = 0.03
+#: With more features than this newcomers are drawn by the plain distance.
+MOST_FEATURES = 1000
 
 
-def within_covariance(stack: Stack, features: np.ndarray) -> np.ndarray:
-    """C (m, m) of some features in the last problem of the first data set of a stack; O(trials · m²)."""
+def within_covariance(stack: Stack, features: np.ndarray) -> np.ndarray | None:
+    """C (m, m) of some features in the last problem of the first data set of a stack; O(trials · m²).
+
+    None for more than `MOST_FEATURES`, where a step of a newcomer's fit would take seconds and a file many megabytes.
+    """
+    if len(features) > MOST_FEATURES:
+        return None
     X, p = stack.X[0][:, :, features], stack.trial_weight[0, :, :, -1]
     covariance = np.zeros((len(features), len(features)))
     for X_t, p_t in zip(X, p):
@@ -28,8 +35,10 @@ def within_covariance(stack: Stack, features: np.ndarray) -> np.ndarray:
     return covariance
 
 
-def pull_metric(covariance: np.ndarray) -> np.ndarray | None:
-    """Return M for a covariance C, both (m, m); None where C is 0, or there is nothing to be drawn."""
+def pull_metric(covariance: np.ndarray | None) -> np.ndarray | None:
+    """Return M for a covariance C, both (m, m); None where there is none, or it is 0, or nothing is to be drawn."""
+    if covariance is None:
+        return None
     size = np.trace(covariance) / max(len(covariance), 1)
     if not size > 0:
         return None

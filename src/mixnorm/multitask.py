@@ -29,15 +29,17 @@ class MultiTaskClassifier(SubjectClassifier):
 
         M = 0.97 C/c + 0.03 I, C being the covariance of the known subjects' trials within subjects and c its mean
         variance: what would change the scores of their trials is far from w̄, what they would not feel is near, as it
-        is when everybody is learned again. (A model file of an earlier version has no C: then M = I.)
+        is when everybody is learned again. (More than 1000 features, or a model file of an earlier version, have no C:
+        then M = I.)
 
-        strength over {0, a log grid, ∞}, by the AUC of 3-fold cross-validation within these trials, drawn five times,
-        and by what each strength brought known subjects who rehearsed being newcomers (``rehearse``): the best of
-        both together, each by its precision, so that few trials leave the word to the known subjects and many take it
-        from them. Not rehearsed: the best AUC if it is more than one standard error above that of ∞, else ∞. The
-        larger on equal scores. Nobody else's coefficients change, and nobody else's trials are needed. With no
-        trials, or trials of one class, the newcomer gets the mean classifier itself; with fewer than two trials of a
-        class strength is ∞: w̄ and an intercept of its own.
+        strength over {0, a log grid, ∞} (below 10 over the number of trials only while one of the last two is the
+        best so far; compared by rough fits, the chosen one is solved to ``tol``), by the AUC of 3-fold
+        cross-validation within these trials, drawn five times, and by what each strength brought known subjects who
+        rehearsed being newcomers (``rehearse``): the best of both together, each by its precision, so that few trials
+        leave the word to the known subjects and many take it from them. Not rehearsed: the best AUC if it is more than
+        one standard error above that of ∞, else ∞. The larger on equal scores. Nobody else's coefficients change, and
+        nobody else's trials are needed. With no trials, or trials of one class, the newcomer gets the mean classifier
+        itself; with fewer than two trials of a class strength is ∞: w̄ and an intercept of its own.
 
         Parameters
         ----------
@@ -203,8 +205,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         Numbers of calibration trials that were rehearsed, and the AUC that every strength (∞, 1e2 … 1e-3, 0 in units
         of the mean square of the features) gained over ∞ in the mean of the subjects. None: not rehearsed, or by fewer
         than three subjects.
-    newcomer_covariance_ : ndarray of shape (m, m)
-        C of the newcomer's pull, on the m features of the sensors selected at fit; see `adapt`. None of their trials.
+    newcomer_covariance_ : ndarray of shape (m, m), or None
+        C of the newcomer's pull, on the m features of the sensors selected at fit, at most 1000; see `adapt`.
 
     Notes
     -----

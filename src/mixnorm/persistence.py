@@ -197,10 +197,10 @@ def _write(path: Path, header: bytes, members: dict[str, bytes]) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         with open(temporary, "xb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("header.json", header)
-            archive.writestr("header.sha256", hashlib.sha256(header).hexdigest())
-            for key, data in members.items():
-                archive.writestr(f"{key}.npy", data)
+            everything = {"header.json": header, "header.sha256": hashlib.sha256(header).hexdigest()}
+            for name, data in (everything | {f"{key}.npy": data for key, data in members.items()}).items():
+                # without the time of writing: the same model is the same file
+                archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -180,14 +180,15 @@ def _newton(free: _FreeCoordinates, loss, offset: np.ndarray, theta: np.ndarray)
 
 def _project(E: np.ndarray, a: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, bool]:
     """Move the a of one subject, within its support, onto E'a = target; say whether that holds to rounding."""
-    scale = np.abs(E).T @ a + np.abs(target) + np.finfo(float).tiny
+    size = np.abs(E).T
     for _ in range(_MAX_PROJECTIONS):
         residual = E.T @ a - target
-        if np.all(np.abs(residual) <= _ROUNDING * scale):
+        # beside what a is now: where the trials can be separated, nothing but rounding is left of it
+        if np.all(np.abs(residual) <= _ROUNDING * (size @ a + np.abs(target))):
             return a, True
         support = a > 0
         correction = np.linalg.lstsq(E[support].T, residual, rcond=None)[0]
         a = a.copy()
         a[support] = np.clip(a[support] - correction, 0, None)
     residual = E.T @ a - target
-    return a, bool(np.all(np.abs(residual) <= _ROUNDING * scale))
+    return a, bool(np.all(np.abs(residual) <= _ROUNDING * (size @ a + np.abs(target))))

@@ -226,7 +226,7 @@ def two_people(tmp_path_factory):
 
 def test_each_subject_has_a_decoder_and_a_newcomer_the_pooled_one(two_people, tmp_path):
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "montage-C.mixnorm").write_bytes(b"of an earlier selection")
+    (tmp_path / "out" / "montage-mine.mixnorm").write_bytes(b"somebody's own")
     result = run(
         *two_people, "--subjects", "A,B/1", "--forbid", "VEOG", "--sensors", 2, "--out", tmp_path / "out", *QUICK
     )
@@ -236,7 +236,7 @@ def test_each_subject_has_a_decoder_and_a_newcomer_the_pooled_one(two_people, tm
     found = json.loads((tmp_path / "out" / "selection.json").read_text(encoding="utf-8"))
     assert found["source"]["subjects"] == ["A", "B/1"]
     assert {file.name for file in (tmp_path / "out").glob("*.mixnorm")} == {
-        *("montage.mixnorm", "montage-A.mixnorm", "montage-B_1.mixnorm")
+        *("montage.mixnorm", "montage-A.mixnorm", "montage-B_1.mixnorm", "montage-mine.mixnorm")
     }
     montage = json.loads((tmp_path / "out" / "montage.json").read_text(encoding="utf-8"))["sensors"]
     runs = [read_recording(path) for path in two_people]

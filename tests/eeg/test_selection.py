@@ -136,6 +136,16 @@ def test_several_sessions_are_the_folds(design):
     assert got.source["optimistic"].startswith("Only two sessions, and their runs are the folds")
 
 
+def test_folds_of_several_subjects_are_told_of_each(design):
+    """One has two sessions, the other one: the first one's folds do not speak for both."""
+    first = np.arange(len(design)) < len(design) // 2
+    session = np.where(first, np.where(np.arange(len(design)) % 240 < 60, "1", "2"), "3")
+    both = replace(design, subject=np.where(first, "A", "B"), session=session, character=np.full(len(design), -1))
+    source = select_montage(both, replace(QUICK, n_resamplings=0)).source
+    assert source["folds"] == {"by": "session and block", "count": 5}
+    assert source["optimistic"].startswith("Only one session of B: ")
+
+
 def test_unknown_positions_are_null(design):
     names = ("Fz", "Cz", "Pz", "Oz", "left", "right")
     places = design.positions.copy()

@@ -122,7 +122,7 @@ def describe(runs: list[Recording | EpochedRecording], named: Collection[str] = 
     """
     for run in runs:
         click.echo(as_options(run.describe()), err=True)
-    odd = [name for name in no_electrodes(runs[0].ch_names) if name not in named]
+    odd = [name for name in no_electrodes(runs[0].ch_names) if name.lower() not in {one.lower() for one in named}]
     if odd:
         drop = as_options(f"drop={odd}")
         click.echo(

@@ -174,9 +174,10 @@ def _by_subject(rows: list[dict[str, Any]] | None) -> list[str]:
     """What each subject's decoder scores with the common montage, and the pooled one on a subject it has not seen."""
     if not rows:
         return []
-    lines = ["", "subject     AUC    own montage's  as a newcomer"]
+    width = max(10, *(len(row["subject"]) for row in rows))
+    lines = ["", f"{'subject':{width}s}  AUC    own montage's  as a newcomer"]
     for row in rows:
         numbers = ("–" if row[name] is None else f"{row[name]:.3f}" for name in ("common_auc", "auc", "newcomer_auc"))
         few = f"  ({row['caution']})" if row["caution"] else ""
-        lines.append("{:10.10s}  {:5s}  {:13s}  {:5s}".format(row["subject"], *numbers) + few)
+        lines.append("{:{width}s}  {:5s}  {:13s}  {:5s}".format(row["subject"], *numbers, width=width) + few)
     return [*lines, POOLED, ""]

@@ -21,7 +21,9 @@ _ROWS = ("Fp", "AF", "F", "FC", "C", "CP", "P", "PO", "O")
 # The ends of these rows carry names of their own: FT7 ends the FC row, T7 the C row, TP7 the CP row.
 _TEMPORAL = {"FC": "FT", "C": "T", "CP": "TP"}
 _NO_ELECTRODE = re.compile(
-    r"eog|ecg|ekg|emg|resp(?![a-z])|gsr|trig|event|marker|status|(?<![a-z])sti(m|\b|\s*\d)", re.IGNORECASE
+    r"eog|ecg|ekg|emg|\b[hv]eo[lrud]?\b|\bexg|\beye|\beyes|\b(lo|io|so)[12]\b|resp(?![a-z])|respiration|pulse|gsr|photo|"
+    r"\bacc|trig|event|marker|status|(?<![a-z])sti(m|\b|\s*\d)",
+    re.IGNORECASE,
 )
 _OLD_NAMES = {"t3": "T7", "t4": "T8", "t5": "P7", "t6": "P8"}
 
@@ -51,6 +53,8 @@ def no_electrodes(ch_names: Sequence[str]) -> list[str]:
 
     Examples
     --------
+    >>> no_electrodes(["Fz", "HEO", "EXG1", "left eye", "LO1", "ACC_X", "Pulse"])
+    ['HEO', 'EXG1', 'left eye', 'LO1', 'ACC_X', 'Pulse']
     >>> no_electrodes(["Fz", "EOG", "HEOGL", "EEG VEOG", "EKG1", "emg-chin", "M1", "A2", "FeedBackEvent", "STI 014"])
     ['EOG', 'HEOGL', 'EEG VEOG', 'EKG1', 'emg-chin', 'FeedBackEvent', 'STI 014']
     """

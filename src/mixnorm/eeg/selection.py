@@ -177,7 +177,7 @@ def select_montage(
     sensors = [design.ch_names[i] for i in found.order[: found.sizes[place]]]
     alphas = {name: float(models.alphas[place]) for name, models in zip(case.names, found.models, strict=True)}
     return Selection(
-        source=source_part(design, recordings, case.folds),
+        source=source_part(design, recordings, dict(zip(case.names, case.folds, strict=True)), len(found.tests)),
         sensors=sensor_parts(design, wishes, stable),
         montages=montage_parts(design, wishes, case.subjects, found),
         recommended={

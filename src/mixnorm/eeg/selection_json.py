@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +93,10 @@ def weights_and_patterns(
     return np.mean(weights, axis=0), np.mean(patterns, axis=0)
 
 
-def source_part(design: Design, recordings: Sequence[Any], folds: Sequence[Folds]) -> dict[str, Any]:
-    """Where the trials come from, and what the scores are worth."""
-    by = folds[0].by
+def source_part(
+    design: Design, recordings: Sequence[Any], folds: Mapping[str, Folds], n_scored: int
+) -> dict[str, Any]:
+    """Where the trials come from, and what the scores are worth; ``folds`` of every subject, ``n_scored`` of them."""
     return {
         "recordings": [Path(str(recording.source)).name for recording in recordings],
         "subjects": list(dict.fromkeys(design.subject.tolist())),
@@ -104,24 +105,27 @@ def source_part(design: Design, recordings: Sequence[Any], folds: Sequence[Folds
         "classes": list(CLASSES),
         "preparation": design.preparation.describe(),
         "unit": "µV",
-        "folds": {"by": by, "count": max(len(one) for one in folds)},
-        "optimistic": _optimistic(by),
+        "folds": {"by": " and ".join(dict.fromkeys(one.by for one in folds.values())), "count": n_scored},
+        "optimistic": _optimistic(folds),
     }
 
 
-def _optimistic(by: str) -> str | None:
-    """Why scores of folds made of these may be too good, if they may."""
-    if by == "session":
-        return None
-    if by == "run":
+def _optimistic(folds: Mapping[str, Folds]) -> str | None:
+    """Why the scores of some subjects may be too good, if they may."""
+    of_one = [name for name, one in folds.items() if one.by not in ("session", "run")]
+    of_two = [name for name, one in folds.items() if one.by == "run"]
+    whose = "" if len(of_one or of_two) == len(folds) else f" of {', '.join(of_one or of_two)}"
+    if of_one:
         return (
-            "Only two sessions, and their runs are the folds: training and test trials may be of the same session, "
-            "so that these scores may be optimistic for another day."
+            f"Only one session{whose}: training and test trials come from the same one, so that these scores may be "
+            "optimistic for another day."
         )
-    return (
-        "Only one session: training and test trials come from the same one, so that these scores may be "
-        "optimistic for another day."
-    )
+    if of_two:
+        return (
+            f"Only two sessions{whose}, and their runs are the folds: training and test trials may be of the same "
+            "session, so that these scores may be optimistic for another day."
+        )
+    return None
 
 
 def sensor_parts(design: Design, wishes: Wishes, stable: StabilitySelection | None) -> list[dict[str, Any]]:

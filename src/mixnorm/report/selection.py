@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,6 @@ def write_decoders(selection: Selection, folder: str | Path) -> list[Path]:
     """Write the decoder of the recommended montage (montage.mixnorm), of several subjects also each one's own."""
     folder = Path(folder)
     names = _file_names(selection.decoders)
-    for old in set(folder.glob("montage-*.mixnorm")) - {folder / name for name in names}:
-        old.unlink()  # of an earlier selection, with another montage
     files = {folder / "montage.mixnorm": selection.decoder}
     files |= {folder / name: decoder for name, decoder in zip(names, selection.decoders.values(), strict=True)}
     for path, decoder in files.items():
@@ -71,12 +70,14 @@ def write_decoders(selection: Selection, folder: str | Path) -> list[Path]:
 
 
 def _file_names(subjects: Iterable[str]) -> list[str]:
-    """Names that every file system takes, one for each subject."""
-    plain = [re.sub(r"[^\w-]+", "_", subject) for subject in subjects]
-    alike = {name for name in plain if [other.lower() for other in plain].count(name.lower()) > 1}
-    return [
-        f"montage-{name}{f'-{number}' if name in alike else ''}.mixnorm" for number, name in enumerate(plain, start=1)
-    ]
+    """Names that every file system takes, one for each subject, no two alike where capitals do not count."""
+    names: list[str] = []
+    for subject in subjects:
+        plain = re.sub(r"[^\w-]+", "_", subject)[:80]
+        others = {name.lower() for name in names}
+        ends = ("" if number == 1 else f"-{number}" for number in count(1))
+        names.append(next(f"{plain}{end}" for end in ends if f"{plain}{end}".lower() not in others))
+    return [f"montage-{name}.mixnorm" for name in names]
 
 
 def recommended(selection: Mapping[str, Any]) -> dict[str, Any]:

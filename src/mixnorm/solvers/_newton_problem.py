@@ -304,6 +304,8 @@ class Problem:
         """Newton steps on the present atoms until the step's predicted decrease is below tol of the value."""
         point, value, known = start
         for step in range(min(_MAX_INNER, max_iter)):
+            if not (self.fit_intercept or present.any()):  # all have left, and nothing can move
+                return step, point
             active = self._activate(present)
             moved = newton_step(self, point, active, tau, gamma, value, known)
             if moved is None:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mixnorm.eeg import Preparation, RecordingError, prepare, read_recording
+from mixnorm.eeg import Preparation, RecordingError, prepare, read_recording, read_recordings
 
 
 @pytest.fixture
@@ -71,6 +71,16 @@ def test_other_layouts_and_pickles_are_refused(tmp_path, arrays, change, message
     path = save(tmp_path / "b.npz", changed)
     with pytest.raises(RecordingError, match=rf"^{path}: .*{message}"):
         read_recording(path)
+
+
+def test_a_bundle_of_several_people_is_not_made_one_persons(tmp_path, arrays):
+    path = save(tmp_path / "b.npz", arrays | {"subject": np.repeat(["A", "B"], 6)})
+    with pytest.raises(
+        RecordingError, match=rf"^{path}: it holds 2 subjects \(A, B\), but subjects=… names one for it"
+    ):
+        read_recordings(path, subjects=["C"])
+    one = save(tmp_path / "one.npz", arrays | {"subject": np.full(12, "A")})
+    assert set(read_recordings(one, subjects=["C"])[0].subject) == {"C"}
 
 
 def test_epochs_can_be_cut_and_sampled_but_not_filtered(tmp_path, arrays):

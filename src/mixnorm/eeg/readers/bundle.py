@@ -22,6 +22,13 @@ def read_bundle(path: Path, options: ReadOptions) -> EpochedRecording:
     notes = ["unit as in the file"]
     if "subject" not in arrays and options.subject is None:
         notes.append("no subject in the file: taken as one")
+    whose = np.unique(arrays.get("subject", ()))
+    if options.subject is not None and len(whose) > 1:
+        raise RecordingError(
+            path,
+            f"it holds {len(whose)} subjects ({', '.join(map(str, whose[:5]))}), but subjects=… names one for it",
+            "leave subjects=… out",
+        )
     return EpochedRecording(
         X=arrays["X"].astype(np.float64),
         ch_names=ch_names,

@@ -124,8 +124,8 @@ function writeAnswer() {
   } else {
     // the headline is there already, and says that there is no answer
     byId("answer").after(byId("caution"));
-    byId("reason").textContent = `${few}${score}.${recommended.reason.slice(byId("answer").textContent.length + 1)}`;
-    byId("copy-recommended").hidden = true;
+    const why = recommended.reason.slice(byId("answer").textContent.length + 1);
+    byId("reason").textContent = `${capital(standing)}: ${best.sensors.join(", ")} (${few}${score}).${why}`;
   }
   byId("caution").hidden = !recommended.caution;
   byId("caution").textContent = recommended.caution ?? "";

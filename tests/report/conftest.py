@@ -13,6 +13,8 @@ FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
+#: Not every complaint reaches the log of the browser: that of a ResizeObserver is heard by the window alone.
+LISTEN = "window.complaints = []; addEventListener('error', (event) => window.complaints.push(event.message))"
 #: Whether the page asked for is there and has drawn itself.
 SHOWN = "return location.href.startsWith(arguments[0]) && Boolean(document.getElementById('n-sensors')?.textContent)"
 
@@ -33,6 +35,7 @@ def driver(tmp_path_factory):
     browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     # what the browser itself opens at its start is not the page's doing
     browser.get("about:blank")
+    browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": LISTEN})
     yield browser
     browser.quit()
 
@@ -59,6 +62,7 @@ def show(driver, tmp_path):
     driver.get_log("browser"), driver.get_log("performance")
     yield open_page
     assert driver.get_log("browser") == []
+    assert not pages or driver.execute_script("return window.complaints") == []
     messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
     asked = {m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"}
     assert {url.partition("#")[0] for url in asked} - {"data:,"} == set(pages)

@@ -1,9 +1,12 @@
 """What the page of a selection does: in step with its JSON, by keyboard, without network."""
 
+import re
+
 import pytest
 
 from browsing import EVERY_MONTAGE, auc, by_id, hide, text, wait_until
 from selections import selection
+from unsure import CAUTION, unsure
 
 
 @pytest.mark.parametrize("n_sensors", [8, 10, 56, 64])
@@ -109,6 +112,64 @@ def test_a_caution_stands_by_the_recommendation(driver, show):
     assert by_id(driver, "reason").rect["y"] < caution.rect["y"] < by_id(driver, "recommended-names").rect["y"]
     # before the first card, so that nobody must scroll to it
     assert caution.rect["y"] + caution.rect["height"] < by_id(driver, "panel").rect["y"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "mark"),
+    [(None, "smallest near the best"), ("2 sensors were asked for; their AUC is 0.010 below the best.", "asked for")],
+)
+def test_where_nothing_is_sure_nothing_is_recommended(driver, show, reason, mark):
+    wanted = unsure(selection(8), reason)
+    show(wanted)
+    n = wanted["recommended"]["n_sensors"]
+    best = wanted["montages"][n - 1]
+    answer, caution = by_id(driver, "answer"), by_id(driver, "caution")
+    assert answer.text == "No montage can be recommended with confidence"
+    assert caution.text == CAUTION
+    assert 0 <= caution.rect["y"] - answer.rect["y"] - answer.rect["height"] < 12
+    assert caution.rect["y"] < by_id(driver, "reason").rect["y"]
+    assert by_id(driver, "return").text == f"{mark[0].upper()}{mark[1:]}: {n}"
+    assert not by_id(driver, "copy-recommended").is_displayed()
+    assert not by_id(driver, "recommended-names").is_displayed()
+    named = f"{', '.join(best['sensors'])} ({n} of 8 electrodes: AUC {auc(best['auc'])} [.41, .94]; the whole cap"
+    assert by_id(driver, "reason").text.startswith(f"{mark[0].upper()}{mark[1:]}: {named}")
+    assert by_id(driver, "reason").text.endswith(wanted["recommended"]["reason"].partition(". ")[2])
+    small, large = (
+        float(by_id(driver, name).value_of_css_property("font-size")[:-2]) for name in ("reason", "answer")
+    )
+    assert small < 0.75 * large
+    assert mark in by_id(driver, "curve-key").text
+    assert mark in by_id(driver, "montage-table").text
+    # what the montage is not: of the caution and the headline alone the word is left
+    seen = driver.find_element("tag name", "body").text.replace(answer.text, "").replace(CAUTION, "")
+    assert "recommended" not in seen.lower()
+
+
+#: Whether the window has this width, and the plots that of their places.
+FITS = """
+const fits = (place) => Number(place.querySelector("svg").getAttribute("width")) === place.clientWidth;
+return innerWidth === arguments[0] && ["curve", "path-plot"].every((id) => fits(document.getElementById(id)));
+"""
+
+
+def test_a_window_that_changes_its_size_is_drawn_anew_without_complaint(driver, show):
+    show(selection(8, subjects=("S1", "S2")))
+    for width in (1000, 700, 390, 1280):
+        metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        wait_until(lambda width=width: driver.execute_script(FITS, width))
+    assert driver.execute_script("return window.complaints") == []
+
+
+@pytest.mark.parametrize("wanted", [selection(1), selection(8)], ids=["one sensor", "eight"])
+def test_one_is_not_many(driver, show, wanted):
+    wanted["source"]["folds"]["count"] = wanted["source"]["n_trials"] = 1
+    wanted["recommended"]["reason"] = ""
+    wanted["montages"][wanted["recommended"]["n_sensors"] - 1] |= {"low": 0.0, "high": 1.0}
+    show(wanted, hash_="#k=1")
+    seen = driver.find_element("tag name", "body").text
+    assert "1 subject;" in seen
+    assert re.findall(r"\b1 (?:electrode|sensor|subject|fold|trial|recording)s\b", seen) == []
 
 
 def test_keyboard_alone(driver, show):
@@ -255,3 +316,4 @@ def test_a_complaint_would_be_heard(driver, show):
     show(selection(8))
     driver.execute_script("setTimeout(() => { throw new Error('heard'); })")
     wait_until(lambda: any("heard" in entry["message"] for entry in driver.get_log("browser")))
+    assert len(driver.execute_script("return window.complaints.splice(0)")) == 1

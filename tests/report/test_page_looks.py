@@ -3,11 +3,13 @@
 import base64
 from itertools import combinations, pairwise
 
+import numpy as np
 import pytest
 
 from browsing import DESKTOP, EVERY_MONTAGE, LINES, PHONE, by_id, hide, luminance, text, wait_until
 from mixnorm.eeg.simulate import ELECTRODES
 from selections import selection
+from unsure import unsure
 
 
 def test_size_follows_weight_and_ring_follows_stability(driver, show):
@@ -78,7 +80,9 @@ def long_names():
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("make", [lambda: selection(8), lambda: selection(64), long_text, long_names])
+@pytest.mark.parametrize(
+    "make", [lambda: selection(8), lambda: selection(64), lambda: unsure(selection(8)), long_text, long_names]
+)
 def test_nothing_overlaps(driver, show, size, make):
     wanted = make()
     show(wanted, size)
@@ -105,21 +109,77 @@ def overlap(a, b, slack):
     return across > 0.5 and down > slack + 0.5
 
 
-def test_an_interval_that_says_nothing_does_not_flatten_the_curves(driver, show):
-    wanted = selection(64)
+def widened(found, low, high):
+    """With one interval for every montage."""
+    n = len(found["montages"])
+    found["curves"][0] |= {"low": [low] * n, "high": [high] * n}
+    for montage in found["montages"]:
+        montage |= {"low": low, "high": high}
+    return found
+
+
+#: From the labels of the axis: where an AUC lies, in pixels from above; with it the band, the frame and the axis.
+CURVE = """
+const svg = document.querySelector("#curve svg"), box = (e) => e.getBoundingClientRect();
+const rules = [...svg.querySelectorAll(".axis")][0].querySelectorAll("line");
+const values = [...[...svg.querySelectorAll(".axis")][0].querySelectorAll("text")].map((t) => Number(t.textContent));
+const line = svg.querySelector(".chance line"), band = svg.querySelector(".band");
+return {
+  values, tops: [...rules].map((rule) => box(rule).top), band: band && [box(band).top, box(band).bottom],
+  chance: line && box(line).top, word: svg.querySelector(".chance text")?.textContent ?? null,
+};
+"""
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.41, 0.82), (0.0, 1.0), (-0.1, 1.2), (0.55, 0.985), (0.96, 1.0)])
+def test_the_axis_holds_the_whole_interval_and_says_what_chance_is(driver, show, low, high):
+    wanted = widened(selection(8), low, high)
+    wanted["curves"] = wanted["curves"][:1]
     for entry in (*wanted["montages"], wanted["curves"][0]):
-        many = isinstance(entry["auc"], list)
-        entry |= {"low": [0.0] * 64, "high": [1.0] * 64} if many else {"low": 0.0, "high": 1.0}
+        middle = (max(low, 0) + min(high, 1)) / 2
+        entry["auc"] = [middle] * 8 if isinstance(entry["auc"], list) else middle
+    show(wanted)
+    seen = driver.execute_script(CURVE)
+    slope, start = np.polyfit(seen["values"], seen["tops"], 1)
+    assert seen["band"] == pytest.approx([start + slope * min(high, 1), start + slope * max(low, 0)], abs=1)
+    assert min(seen["values"]) >= 0
+    assert max(seen["values"]) <= 1
+    if low <= 0.5:
+        assert seen["word"] == "chance"
+        assert seen["chance"] == pytest.approx(start + slope * 0.5, abs=1)
+    else:
+        assert seen["chance"] is None
+
+
+def test_intervals_of_two_folds_are_said_to_say_nothing(driver, show):
+    wanted = widened(selection(64), 0.0, 1.0)
     wanted["source"]["folds"]["count"] = 2
     show(wanted)
-    tops, frame = driver.execute_script(
-        "return [[...document.querySelectorAll('#curve .method .marker')].map((m) => m.getBoundingClientRect().top), "
-        "document.querySelector('#curve svg').getBoundingClientRect().toJSON()]"
-    )
-    assert max(tops) - min(tops) > 0.35 * frame["height"]
-    band = driver.execute_script("return document.querySelector('.band').getBoundingClientRect().toJSON()")
-    assert frame["top"] <= band["top"] < band["bottom"] <= frame["bottom"]
     assert "With 2 folds they say next to nothing." in text(driver, "scoring")
+
+
+CELLS = """
+const box = (e) => e.getBoundingClientRect();
+return [...document.querySelectorAll("table")].map((table) => ({
+  over: table.parentElement.scrollWidth - table.parentElement.clientWidth,
+  cut: [...table.querySelectorAll("tbody th, tbody td")].filter((c) => c.scrollWidth > c.clientWidth + 1).length,
+  heads: [...table.tHead.rows[0].cells].map((c) => c.textContent).slice(1),
+  said: [...table.tBodies[0].rows[0].cells].slice(1).map((c) => getComputedStyle(c, "::before").content),
+}));
+"""
+
+
+@pytest.mark.parametrize("make", [lambda: selection(64, subjects=("S1", "S2")), lambda: long_text()])
+def test_a_table_too_wide_for_the_window_stands_row_by_row(driver, show, make):
+    wanted = make()
+    wanted["by_subject"][1]["caution"] = "There are only 13 targets: too few to tell electrodes apart; record more."
+    show(wanted, PHONE)
+    for table in driver.execute_script(CELLS):
+        assert table["over"] <= 0
+        assert table["cut"] == 0
+        assert table["said"] == [f'"{head}"' for head in table["heads"]]
+    show(wanted, DESKTOP)
+    assert [set(table["said"]) for table in driver.execute_script(CELLS)] == [{"none"}] * 2
 
 
 WORDS = [

@@ -88,7 +88,7 @@ def sensors(results: Results, dataset: str, method: str, n_train: int | None) ->
         mine = [record for record in records if record["subject"] == who]
         often = {name: np.mean([name in r["selected"] for r in mine]) for name in about["ch_names"]}
         draw_head(axes, about["ch_names"], about["positions"], often, 72 * size / 3.0)
-        title = f"{len(mine)} draws" if drawn and len(shown) == 1 else who
+        title = f"{len(mine)} draw{'s' if len(mine) > 1 else ''}" if drawn and len(shown) == 1 else who
         axes.set_title(f"{title}: AUC {mean_over_subjects(mine, 'auc'):.1f} %", fontsize=9)
     figure.suptitle(f"Sensors chosen by {METHODS[method].title}, {dataset}{left}", fontsize=11)
     key_of_rings(figure)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import textwrap
 from collections.abc import Iterable, Mapping
 from itertools import count
 from pathlib import Path
@@ -17,7 +18,7 @@ from mixnorm.eeg.readers.guard import require
 from mixnorm.persistence import save
 from mixnorm.report.figures import save_figure
 from mixnorm.report.heads import draw_montage, unknown_below
-from mixnorm.report.page import PAGE_NAME, SELECTION_NAME, write_page
+from mixnorm.report.page import PAGE_NAME, SELECTION_NAME, headline, standing, write_page
 
 # Okabe and Ito's colours, told apart by people who see colours differently
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#000000")
@@ -105,9 +106,10 @@ def draw_recommended(selection: Mapping[str, Any]) -> Any:
     figure = require("matplotlib.figure", "report").Figure(figsize=(5.0, 5.2), layout="constrained")
     axes = figure.subplots()
     draw_montage(axes, [s["name"] for s in selection["sensors"]], spots, weights, 72 * 5.0 / 2.7)
-    axes.set_title(
-        f"{chosen['n_sensors']} of {len(selection['sensors'])} electrodes, AUC {chosen['auc']:.3f}", fontsize=10
-    )
+    all_ = len(selection["sensors"])
+    few = f"{chosen['n_sensors']} of {all_} electrode{'s' if all_ > 1 else ''}, AUC {chosen['auc']:.3f}"
+    lines = [headline(selection), f"{standing(selection).capitalize()}: {few}" if headline(selection) else few]
+    axes.set_title("\n".join(line for line in (*lines, _caution(selection, 62)) if line), fontsize=10)
     figure.supxlabel("Filled: chosen, as large as its weights. Hollow: not chosen.", fontsize=8)
     return figure
 
@@ -121,20 +123,39 @@ def draw_curves(selection: Mapping[str, Any]) -> Any:
         axes.plot(
             curve["n_sensors"], _floats(curve["auc"]), markersize=3, linewidth=1.2, label=curve["method"], **style
         )
-        if place == 0:
+        if place == 0 and curve["low"] and curve["high"]:
             band = (_floats(curve["low"]), _floats(curve["high"]))
             axes.fill_between(curve["n_sensors"], *band, color=style["color"], alpha=0.15, linewidth=0)
     chosen = recommended(selection)
     mark = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "color": _COLOURS[0], "linestyle": ""}
-    axes.plot([chosen["n_sensors"]], [chosen["auc"]], label="recommended", **mark)
+    axes.plot([chosen["n_sensors"]], [chosen["auc"]], label=standing(selection), **mark)
     axes.set_xlabel("Electrodes")
     axes.set_ylabel("AUC on test trials (band: 95 % interval)")
     axes.grid(color="#e5e5e5", linewidth=0.6)
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+    title = [line for line in (headline(selection), _caution(selection, 80)) if line]
+    axes.set_title("\n".join(title), fontsize=10)
+    _draw_chance(axes)
     axes.legend(frameon=False, fontsize=8)
     return figure
+
+
+def _caution(selection: Mapping[str, Any], width: int) -> str:
+    """What must be known before the montage is trusted, in lines of so many letters."""
+    return textwrap.fill(selection["recommended"]["caution"] or "", width)
+
+
+def _draw_chance(axes: Any) -> None:
+    """A line at 0.5 where the axis of AUCs, kept within 0 and 1, has it."""
+    low, high = axes.get_ylim()
+    low, high = max(low, 0.0), min(high, 1.0)
+    axes.set_ylim(low, high)
+    if low <= 0.5 <= high:
+        axes.axhline(0.5, color="#777777", linewidth=0.8, zorder=1)
+        place = {"xycoords": ("axes fraction", "data"), "xytext": (0, 2), "textcoords": "offset points"}
+        axes.annotate("chance", (1, 0.5), **place, ha="right", va="bottom", fontsize=8, color="#555555")
 
 
 def _floats(values: list[float | None]) -> np.ndarray:

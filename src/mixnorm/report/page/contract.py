@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mixnorm.eeg.caution import NOT_SURE
+
 FORMAT, VERSION = "mixnorm-selection", 1
 SELECTION_NAME = "selection.json"
 """What a selection is called in a folder of results."""
@@ -52,6 +54,18 @@ def check_selection(selection: dict[str, Any]) -> None:
     _check_curves(selection["curves"])
     _check_rest(selection, names)
     _check_values(selection, "selection")
+
+
+def headline(selection: dict[str, Any]) -> str:
+    """What is said before all else where nothing can be recommended with confidence; else nothing."""
+    return NOT_SURE if selection["recommended"]["reason"].startswith(NOT_SURE) else ""
+
+
+def standing(selection: dict[str, Any]) -> str:
+    """What the montage put forward is: the recommended one only where that can be said with confidence."""
+    if not headline(selection):
+        return "recommended"
+    return "asked for" if "asked for" in selection["recommended"]["reason"] else "smallest near the best"
 
 
 def _check_sensors(sensors: Sequence[dict[str, Any]]) -> set[str]:

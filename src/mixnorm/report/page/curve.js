@@ -2,14 +2,15 @@
 
 const CURVE = { left: 38, right: 14, top: 12, bottom: 40 };
 const OURS = "mixnorm";
+const CHANCE = 0.5;
 const MANY = 16; // electrodes; with more, the axis is logarithmic
 const TRIANGLE = "M0 0 6 9H-6Z";
 
-function makeCurve(selection, choose) {
+function makeCurve(selection, standing, choose) {
   const curves = oursFirst(selection);
   const counts = selection.montages.map((montage) => montage.n_sensors);
   const holder = byId("curve");
-  const values = makeCurveKey(curves);
+  const values = makeCurveKey(curves, standing);
   let plot = null;
   let shown = null;
   set(holder, {
@@ -95,6 +96,7 @@ function drawCurves(curves, counts, recommended, width) {
   const [ours, ...others] = curves.map((curve, i) => drawMethod(curve, i, x, y, ticks));
   svg.append(
     valueAxis(multiples(low, high, niceStep(high - low, 6)), y, left, width - right, (v) => aucText(v, 2)),
+    ...(low <= CHANCE && CHANCE <= high ? [chanceLine(left, width - right, y(CHANCE))] : []),
     baseAxis(ticks, x, height - bottom, String, name),
     draw("path", { class: "recommended-mark", d: TRIANGLE, transform: translate(x(recommended), height - bottom - 9) }),
     ...others,
@@ -112,17 +114,20 @@ function countTicks(fewest, most) {
   return most / powers.at(-1) > 1.3 ? [...powers, most] : powers;
 }
 
-/** Every curve, and of our interval as much as leaves the curves half of the height: with few folds it is very wide. */
+function chanceLine(left, right, y) {
+  const word = label(right, y - 4, "chance", { "text-anchor": "end" });
+  return draw("g", { class: "chance" }, draw("line", { x1: left, x2: right, y1: y, y2: y }), word);
+}
+
+/** Every curve and the whole of our interval, within 0 and 1: cut off, it would look narrower than it is. */
 function aucRange(curves) {
   const known = (lists) => lists.flatMap((list) => list ?? []).filter((value) => value !== null);
-  const scores = known(curves.map((curve) => curve.auc));
-  const [least, most] = [Math.min(...scores), Math.max(...scores)];
-  const room = Math.max(0.05, (most - least) / 2);
-  const low = Math.max(Math.min(least, ...known([curves[0].low])), least - room);
-  const high = Math.min(Math.max(most, ...known([curves[0].high])), most + room);
+  const values = [...known(curves.map((curve) => curve.auc)), ...known([curves[0].low, curves[0].high])];
   const step = 0.05;
-  const floor = Math.floor(low / step + 1e-9) * step;
-  return [floor, Math.max(Math.ceil(high / step - 1e-9) * step, floor + 2 * step)];
+  const low = Math.floor(Math.min(...values) / step + 1e-9) * step;
+  const high = Math.min(1, Math.ceil(Math.max(...values) / step - 1e-9) * step);
+  const top = Math.min(1, Math.max(high, low + 2 * step));
+  return [Math.max(0, Math.min(low, top - 2 * step)), top];
 }
 
 function drawMethod(curve, index, x, y, ticks) {
@@ -144,7 +149,7 @@ function drawMethod(curve, index, x, y, ticks) {
 }
 
 /** The key; it also says what each method reaches with as many electrodes. Returns the places of these values. */
-function makeCurveKey(curves) {
+function makeCurveKey(curves, standing) {
   const picture = (width, ...parts) =>
     draw("svg", { viewBox: `0 0 ${width} 14`, width, height: 14, "aria-hidden": "true" }, ...parts);
   const values = curves.map(() => make("span", { class: "value" }));
@@ -156,6 +161,6 @@ function makeCurveKey(curves) {
     return make("li", {}, picture(34, sample), `${curve.method} `, values[i]);
   });
   const mark = draw("path", { class: "recommended-mark", d: TRIANGLE, transform: translate(8, 2) });
-  byId("curve-key").replaceChildren(...entries, make("li", {}, picture(16, mark), "recommended"));
+  byId("curve-key").replaceChildren(...entries, make("li", {}, picture(16, mark), standing));
   return values;
 }

@@ -31,7 +31,7 @@ function canvas(width, height, attributes = {}) {
   return draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, ...attributes });
 }
 
-/** Call `redraw(width)` now and whenever the width of an element changes. */
+/** Call `redraw(width)` now and, a frame later, whenever the width of an element changes. */
 function onWidth(element, redraw) {
   let last = 0;
   const look = () => {
@@ -39,7 +39,8 @@ function onWidth(element, redraw) {
     if (width > 0 && width !== last) redraw((last = width));
   };
   look();
-  new ResizeObserver(look).observe(element);
+  // not at once: what is drawn may change sizes that this very round of notices is about, and browsers complain
+  new ResizeObserver(() => requestAnimationFrame(look)).observe(element);
 }
 
 /** Copy text; where the browser refuses, select it in `shown`, so that Ctrl+C will do. */

@@ -23,6 +23,8 @@ const percent = (share) => `${Math.round(100 * share)} %`;
 
 const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
 /** "a, b, c and 5 more" */
 function firstFew(names) {
   return names.length > 4 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", ");

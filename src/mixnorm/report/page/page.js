@@ -4,6 +4,9 @@ const selection = JSON.parse(byId("selection").textContent);
 const { source, sensors, montages, recommended } = selection;
 const sensorNamed = new Map(sensors.map((sensor) => [sensor.name, sensor]));
 const intervalText = makeIntervalText(montages);
+// what the montage put forward is called: "recommended" only where that can be said with confidence
+const { standing } = document.body.dataset;
+const sure = standing === "recommended";
 const best = nearest(recommended.n_sensors);
 const state = { montage: best, weights: new Map(), sensor: best.sensors[0] };
 const timers = {};
@@ -11,10 +14,10 @@ const timers = {};
 writeAnswer();
 writeSure();
 fillSubjects(selection.by_subject);
-const markRow = makeMontageTable(selection, intervalText);
+const markRow = makeMontageTable(selection, standing, intervalText);
 const markPath = makePath(selection.path);
 const head = makeHead(sensors, look);
-const curve = makeCurve(selection, choose);
+const curve = makeCurve(selection, standing, choose);
 const traces = makeTraces(selection);
 makeSlider();
 makeCopyButton(byId("copy-recommended"), byId("recommended-names"));
@@ -113,11 +116,17 @@ function writeAnswer() {
   const all = whole.n_sensors === sensors.length ? "the whole cap" : `all ${whole.n_sensors} allowed`;
   const rest = whole === best ? "" : `; ${all} ${aucText(whole.auc)}`;
   byId("recordings").textContent = `Which electrodes do I need? ${firstFew(source.recordings)}`;
-  byId("answer").replaceChildren(
-    make("strong", {}, `${best.n_sensors} of ${sensors.length} electrodes`),
-    `: AUC ${scoreWithInterval(best)}${rest}`,
-  );
-  byId("reason").textContent = recommended.reason;
+  const few = `${best.n_sensors} of ${count(sensors.length, "electrode")}`;
+  const score = `: AUC ${scoreWithInterval(best)}${rest}`;
+  if (sure) {
+    byId("answer").replaceChildren(make("strong", {}, few), score);
+    byId("reason").textContent = recommended.reason;
+  } else {
+    // the headline is there already, and says that there is no answer
+    byId("answer").after(byId("caution"));
+    const why = recommended.reason.slice(byId("answer").textContent.length + 1);
+    byId("reason").textContent = `${capital(standing)}: ${best.sensors.join(", ")} (${few}${score}).${why}`;
+  }
   byId("caution").hidden = !recommended.caution;
   byId("caution").textContent = recommended.caution ?? "";
   byId("recommended-names").textContent = best.sensors.join(", ");
@@ -128,16 +137,17 @@ function writeAnswer() {
 
 function writeSure() {
   const { stability } = selection;
-  const { folds } = source;
+  const { by } = source.folds;
+  const folds = count(source.folds.count, "fold");
   byId("stability").textContent = stability
     ? `${stability.statement} Stable: ${stability.selected.join(", ") || "none"}.`
     : "Stability was not computed for this selection.";
   byId("scoring").textContent =
-    `AUC by nested cross-validation, ${folds.count} folds by ${folds.by}: nothing about a test fold was used in ` +
+    `AUC by nested cross-validation, ${folds} by ${by}: nothing about a test fold was used in ` +
     "choosing. Intervals are at 95 %, corrected for overlapping training sets (Nadeau and Bengio)." +
-    (best.high - best.low > 0.5 ? ` With ${folds.count} folds they say next to nothing.` : "");
+    (best.high - best.low > 0.5 ? ` With ${folds} they say next to nothing.` : "");
   byId("source").textContent =
-    `${source.recordings.join(", ")}; ${count(source.subjects.length, "subject")}; ${source.n_trials} trials, ` +
+    `${source.recordings.join(", ")}; ${count(source.subjects.length, "subject")}; ${count(source.n_trials, "trial")}, ` +
     `${source.n_targets} of them ${source.classes[1]}; ${source.preparation}. Made by mixnorm.`;
 }
 
@@ -149,7 +159,7 @@ function makeSlider() {
   slider.addEventListener("input", () => choose(Number(slider.value)));
   byId("fewer").addEventListener("click", () => step(-1));
   byId("more").addEventListener("click", () => step(1));
-  byId("return").textContent = `Recommended: ${best.n_sensors}`;
+  byId("return").textContent = `${capital(standing)}: ${best.n_sensors}`;
   byId("return").addEventListener("click", () => show(best));
   byId("mark").style.setProperty("--at", (best.n_sensors - fewest) / (most - fewest || 1));
 }
@@ -168,7 +178,7 @@ function makeTheme() {
   rename();
 }
 
-/** On paper: the recommended montage, whatever is on the screen. */
+/** On paper: the montage put forward, whatever is on the screen. */
 function makePrint() {
   let before = best;
   addEventListener("beforeprint", () => {

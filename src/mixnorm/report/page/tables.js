@@ -1,23 +1,42 @@
 // The same as text: every montage, every subject.
 
 function fillTable(table, caption, heads, rows) {
+  const [, ...said] = heads;
+  // with the roles it is a table to every reader, also where it is laid out as a list
   const body = rows.map(([first, ...cells]) =>
-    make("tr", {}, make("th", { scope: "row" }, first), ...cells.map((cell) => make("td", {}, cell))),
+    make(
+      "tr",
+      { role: "row" },
+      make("th", { scope: "row", role: "rowheader" }, first),
+      ...cells.map((cell, i) => make("td", { role: "cell", "data-head": said[i] }, cell)),
+    ),
   );
+  const top = heads.map((head) => make("th", { scope: "col", role: "columnheader" }, head));
+  set(table, { role: "table" });
   table.replaceChildren(
     make("caption", { class: "unseen" }, caption),
-    make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col" }, head)))),
-    make("tbody", {}, ...body),
+    make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, ...top)),
+    make("tbody", { role: "rowgroup" }, ...body),
   );
+  stackWhereTooWide(table);
+}
+
+/** Where its columns do not fit side by side, each row becomes a list of what the columns are called and hold. */
+function stackWhereTooWide(table) {
+  const holder = table.parentElement;
+  onWidth(holder, () => {
+    table.classList.remove("stacked");
+    table.classList.toggle("stacked", holder.scrollWidth > holder.clientWidth);
+  });
 }
 
 const dropText = (drop) => (drop ? `${drop.sensor}: ${changeText(drop.auc_change)}` : DASH);
 
 /** Returns a function that marks the row of the montage shown. */
-function makeMontageTable({ montages, recommended, sensors }, intervalText) {
+function makeMontageTable({ montages, recommended, sensors }, standing, intervalText) {
   const priced = sensors.some((sensor) => sensor.cost !== 1);
   const number = (n) =>
-    n === recommended.n_sensors ? make("span", {}, `${n} `, make("small", {}, "recommended")) : String(n);
+    n === recommended.n_sensors ? make("span", {}, `${n} `, make("small", {}, standing)) : String(n);
   const price = (text) => (priced ? [text] : []);
   const rows = montages.map((m) => [
     ...[number(m.n_sensors), aucText(m.auc), intervalText(m), dropText(m.drop)],

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mixnorm.report.page.contract import check_selection
+from mixnorm.report.page.contract import check_selection, headline, standing
 
 PAGE_NAME = "index.html"
 """What the page is called in a folder of results."""
@@ -59,6 +59,8 @@ def page_html(selection: dict[str, Any]) -> str:
     parts = {
         "policy": _policy(script, style),
         "title": html.escape(f"{', '.join(selection['source']['recordings'][:3])}: which electrodes?"),
+        "headline": headline(selection),
+        "standing": standing(selection),
         "style": style,
         "selection": _embedded(selection),
         "script": script,

@@ -36,6 +36,7 @@ from mixnorm.eeg import (
     read_recordings,
     select_montage,
 )
+from mixnorm.report.page import standing
 from mixnorm.report.selection import write_decoders, write_selection
 from mixnorm.study.units import code_version
 
@@ -144,7 +145,7 @@ def text(found: dict[str, Any]) -> str:
         f"{source['n_trials']} trials, {source['n_targets']} of them targets; "
         f"{source['folds']['count']} folds by {source['folds']['by']}",
         "",
-        *_table(montages, recommended["n_sensors"]),
+        *_table(montages, recommended["n_sensors"], standing(found)),
         "",
         f"{len(chosen['sensors'])} of {len(found['sensors'])} electrodes: {', '.join(chosen['sensors'])}",
         recommended["reason"],
@@ -156,14 +157,14 @@ def text(found: dict[str, Any]) -> str:
     return "\n".join(line for line in lines if line is not None)
 
 
-def _table(montages: list[dict[str, Any]], chosen: int) -> list[str]:
+def _table(montages: list[dict[str, Any]], chosen: int, called: str) -> list[str]:
     """Some of the montages, among them the recommended one, the best and the largest."""
     best = max(montages, key=lambda row: -1.0 if row["auc"] is None else row["auc"])["n_sensors"]
     lines = ["electrodes  AUC    95 % interval   the last one in"]
     for row in montages:
         if row["n_sensors"] in (*_SHOWN, chosen, best, montages[-1]["n_sensors"]):
             span = "–" if row["low"] is None else f"{row['low']:.3f} … {row['high']:.3f}"
-            marks = [word for word, n in (("recommended", chosen), ("best", best)) if n == row["n_sensors"]]
+            marks = [word for word, n in ((called, chosen), ("best", best)) if n == row["n_sensors"]]
             mark = f"  ← {', '.join(marks)}" if marks else ""
             auc = "–" if row["auc"] is None else f"{row['auc']:.3f}"
             lines.append(f"{row['n_sensors']:10d}  {auc:5s}  {span:15s} {row['sensors'][-1]}{mark}")

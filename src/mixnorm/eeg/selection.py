@@ -272,7 +272,8 @@ def _recommended(found: Montages, asked: int | None) -> tuple[int, str]:
     top = f"the best ({mean[best]:.3f} with {found.sizes[best]} {many})"
     if asked is not None:
         place = int(np.flatnonzero(found.sizes == asked)[0])
-        return place, f"{asked} sensors were asked for; their AUC is {mean[best] - mean[place]:.3f} below {top}."
+        so_many = "One sensor was asked for; its" if asked == 1 else f"{asked} sensors were asked for; their"
+        return place, f"{so_many} AUC is {mean[best] - mean[place]:.3f} below {top}."
     if place == best:
         return place, f"It is {top}, and none that is smaller comes within one standard error of it."
     return place, f"The smallest montage within one standard error ({error:.3f}) of {top}."

@@ -68,6 +68,7 @@ class Problem:
         self.bend = np.maximum(2 * np.einsum("tn,tnd,tnd->td", self.p, self.Z, self.Z), 1e-300)
         self.trace = self.atoms.sums(self.bend)
         self._active: Active | None = None
+        self._seen: tuple[tuple | None, float] = None, 0.0
         self._is_tiny = self.atom_of.size <= _TINY and self.p.shape[1] >= 4 * d
         plenty = self.p.shape[1] / d  # trials for every coefficient
         self._may_jump = self._is_tiny or (T == 1 and self.q == 2 and plenty >= _PLENTY)
@@ -120,18 +121,17 @@ class Problem:
         steps, best, lowest, waited = 0, (np.inf, point), np.inf, 0
         look = 0
         while True:
-            point, a = self._exact_intercept(point)
-            descent = self._descent(point, a)
-            norms = self.atoms.dual_norms(descent)
+            point, a, descent, norms = self._seen_at(point)
             value, gap = self._value_and_gap(point, a, (descent, norms), tau)
             waited = 0 if gap < 0.9 * best[0] or value < (1 - 1e-13) * lowest else waited + 1
             lowest = min(lowest, value)
             best = min(best, (gap, point), key=lambda pair: pair[0])
+            if steps >= max_iter or (gap <= tol and look > 0):
+                return best[1], steps
             present = self._present(point)
             entering = self._violators(present, norms, tau)
             # A zero model is only taken where nothing asks to enter, however little it would bring.
-            done = gap <= tol and (look > 0 or not len(entering))
-            if done or steps >= max_iter or (waited > _PATIENCE and not len(entering)):
+            if (gap <= tol or waited > _PATIENCE) and not len(entering):
                 return best[1], steps
             known = (a, descent)
             # A new alpha first moves those that are there: many that ask to enter before that would leave again.
@@ -153,6 +153,18 @@ class Problem:
         return 1 + 2 * self.similarity * size / np.maximum(self.trace, 1e-300)
 
     # One look at the whole problem.
+
+    def _seen_at(self, point: Point) -> tuple[Point, np.ndarray, np.ndarray, np.ndarray]:
+        """Return the point with its exact intercepts, its dual variable, descent and dual norms.
+
+        The point where one alpha ends is that where the next one begins: it is not looked at twice.
+        """
+        seen, similarity = self._seen
+        if seen is None or seen[0] is not point or similarity != self.similarity:
+            point, a = self._exact_intercept(point)
+            descent = self._descent(point, a)
+            self._seen = seen, _ = (point, a, descent, self.atoms.dual_norms(descent)), self.similarity
+        return seen
 
     def _exact_intercept(self, point: Point) -> tuple[Point, np.ndarray]:
         """Solve the intercepts exactly; return the point and its dual variable, (T, n)."""

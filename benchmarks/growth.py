@@ -12,6 +12,7 @@ trials and the interpreter included.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -117,10 +118,8 @@ def measure_here(trials, n_alphas, tol, repeats):
 
 def forget_peak():
     """Let the peak count from now on, where the system can: reading the trials took more for a moment."""
-    try:
+    with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        pass
 
 
 def peak_bytes():

@@ -36,7 +36,7 @@ class WorkingHessian:
         new = features[self._place[features] < 0]
         if len(new):
             self._place[new] = self._n_known + np.arange(len(new))
-            self._append(np.ascontiguousarray(self._Z[:, :, new].transpose(0, 2, 1)))
+            self._append(self._Z[:, :, new].transpose(0, 2, 1))
         return self._place[features]
 
     def rows(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -78,11 +78,16 @@ class WorkingHessian:
         """Compute the values of columns that were added since the last time: not before they are asked for."""
         old, known = self._n_valued, self._n_known
         for t in range(len(self._rows) if old < known else 0):
-            inside = self._inside[t]
-            if inside.any():
-                cross = self._rows[t, :known] @ (self._rows[t, old:known] * (2 * self._p[t] * inside)).T
-                self._values[t, :known, old:known] = cross
-                self._values[t, old:known, :known] = cross.T
+            inside = self._inside[t].nonzero()[0]
+            root = np.sqrt(2 * self._p[t, inside])
+            new = self._rows[t, old:known][:, inside]
+            new *= root
+            self._values[t, old:known, old:known] = new @ new.T  # of one array: BLAS computes one triangle
+            if old:
+                new *= root
+                cross = self._rows[t, :old][:, inside] @ new.T
+                self._values[t, :old, old:known] = cross
+                self._values[t, old:known, :old] = cross.T
         self._n_valued = known
 
     def _grow(self, total: int) -> None:

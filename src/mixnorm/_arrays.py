@@ -67,6 +67,13 @@ def to_numpy(array: Array) -> np.ndarray:
     return np.asarray(array)
 
 
+def where_problems(wins: Array, one: Array, other: Array) -> Array:
+    """Return one of two arrays (B, ..., K) where a problem, of (B, K), wins, and the other elsewhere."""
+    xp = namespace(wins)
+    shape = (wins.shape[0], *(1,) * (one.ndim - 2), wins.shape[1])
+    return xp.where(xp.reshape(wins, shape), one, other)
+
+
 def matmul_transposed(X: Array, A: Array) -> Array:
     """Return X'A over the last two axes."""
     xp = namespace(X, A)

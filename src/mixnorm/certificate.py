@@ -14,7 +14,7 @@ equalities hold; then (a, w − w̄) is scaled by the best feasible κ, along wh
 
 from dataclasses import dataclass, fields
 
-from ._arrays import Array, matmul_transposed, namespace, positive_part
+from ._arrays import Array, matmul_transposed, namespace, positive_part, where_problems
 from .intercept import solve_intercept
 from .stack import Stack
 from .unpenalised import equality_residual, solve_unpenalised
@@ -47,14 +47,9 @@ class Certificate:
 
     def better(self, other: "Certificate") -> "Certificate":
         """Return the certificate with the smaller gap, problem by problem."""
-        xp = namespace(self.gap)
         wins = other.gap < self.gap
-
-        def pick(mine: Array, theirs: Array) -> Array:
-            shape = (wins.shape[0], *(1,) * (mine.ndim - 2), wins.shape[1])
-            return xp.where(xp.reshape(wins, shape), theirs, mine)
-
-        return Certificate(*(pick(getattr(self, part.name), getattr(other, part.name)) for part in fields(self)))
+        pairs = [(getattr(other, part.name), getattr(self, part.name)) for part in fields(self)]
+        return Certificate(*(where_problems(wins, *pair) for pair in pairs))
 
     def columns(self, which: slice) -> "Certificate":
         """Return the certificate of some of the K problems."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._arrays import Array, like, namespace, to_numpy
+from .._arrays import Array, like, namespace, to_numpy, where_problems
 from ..certificate import certify, polish
 from ..stack import Solution, Stack
 from ._memory import chunks, free_bytes
@@ -158,15 +158,9 @@ def _better(stack: Stack, before: Solution, again: Found, problems: StackedProbl
 
 
 def _merge(before: Solution, after: Solution) -> Solution:
-    xp = namespace(before.W)
     wins = after.gap < before.gap
-
-    def pick(name):
-        mine, theirs = getattr(after, name), getattr(before, name)
-        shape = (wins.shape[0], *(1,) * (mine.ndim - 2), wins.shape[1])
-        return xp.where(xp.reshape(wins, shape), mine, theirs)
-
-    return Solution(*(pick(name) for name in ("W", "b", "objective", "gap")), after.n_iter)
+    pairs = [(getattr(after, name), getattr(before, name)) for name in ("W", "b", "objective", "gap")]
+    return Solution(*(where_problems(wins, *pair) for pair in pairs), after.n_iter)
 
 
 def _first_order(stack: Stack, solution: Solution, tol: float, max_iter: int) -> Solution:

@@ -112,6 +112,7 @@ def _plot(records, path):
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     figure, axes = plt.subplots(
         1, len(records), figsize=(5.2 * len(records), 4.2), squeeze=False, layout="constrained"
@@ -119,12 +120,16 @@ def _plot(records, path):
     names = sorted({solver for record in records for solver in record["solvers"]})
     for axis, record in zip(axes[0], records):
         for place, solver in enumerate(names):
-            points = sorted((p["seconds"], max(p["suboptimality"], 1e-14)) for p in record["solvers"].get(solver, []))
+            # from loose to tight, as they were run: sorted by seconds, noise would make them zigzag
+            points = [(p["seconds"], max(p["suboptimality"], 1e-14)) for p in record["solvers"].get(solver, [])]
             if points:
                 axis.loglog(*zip(*points), marker="o", color=f"C{place}", label=solver)
         axis.axvline(_gram(record), color="grey", linestyle=":", label="one Gram matrix")
         axis.set(title=_title(record), xlabel="seconds of CPU, one thread", ylabel="worst relative suboptimality")
         axis.title.set_fontsize(9)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.grid(alpha=0.3)
     axes[0][0].legend(fontsize=8)
     figure.savefig(path, dpi=110)

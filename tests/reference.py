@@ -1,9 +1,9 @@
 """Plain, slow references for the numerical core, written from the formulas and sharing no code with `mixnorm`.
 
-A problem is the keyword set `X, y, s, alpha, penalty, q, groups, beta, similarity`:
+A problem is the keyword set `X, y, s, alpha, penalty, q, groups, beta, similarity, alignment`:
 
     minimise over W, b   Σ_{t,i} s_ti · max(0, 1 − y_ti (x_ti·w_t + b_t))²  /  Σ_{t,i} s_ti
-                         + similarity · Σ_t ‖w_t − mean_t(w)‖²
+                         + similarity · Σ_t ‖A_t w_t − mean_t(A w)‖²       (A_t the identity without alignment)
                          + alpha · Σ_g β_g ‖W_g‖_q       (or alpha·Σ_g β_g ‖W_g‖₁, or alpha·½ Σ_g β_g ‖W_g‖²)
 
 For one subject X (n, d), y (n,) in {−1, +1}, s (n,), w (d,), b a scalar; for T subjects X, y, s are lists,
@@ -19,7 +19,9 @@ from scipy.optimize import brentq, linprog
 # --- the objective, by its formula ---------------------------------------------------------------------------
 
 
-def objective(X, y, w, b, s=None, alpha=0.0, penalty="group", q=2.0, groups=None, beta=None, similarity=0.0):
+def objective(
+    X, y, w, b, s=None, alpha=0.0, penalty="group", q=2.0, groups=None, beta=None, similarity=0.0, alignment=None
+):
     """The value of the problem at (w, b); infinite where a group of infinite weight is not zero."""
     Xs, ys, ss = _subjects(X, y, s)
     W, b = np.atleast_2d(w), np.atleast_1d(b)
@@ -29,7 +31,8 @@ def objective(X, y, w, b, s=None, alpha=0.0, penalty="group", q=2.0, groups=None
     for X_t, y_t, s_t, w_t, b_t in zip(Xs, ys, ss, W, b):
         slack = np.maximum(0.0, 1.0 - y_t * (X_t @ w_t + b_t))
         loss += float(np.sum(s_t * slack**2)) / total
-    spread = float(np.sum((W - W.mean(axis=0)) ** 2))
+    V = W if alignment is None else np.array([A @ w_t for A, w_t in zip(alignment, W)])
+    spread = float(np.sum((V - V.mean(axis=0)) ** 2))
     return loss + similarity * spread + alpha * _penalty_value(W, penalty, q, groups, beta)
 
 
@@ -90,6 +93,7 @@ def convex_reference(
     beta=None,
     similarity=0.0,
     fit_intercept=True,
+    alignment=None,
 ):
     """Solve the problem with cvxpy; return (objective by the formula at the point found, W, b).
 
@@ -102,11 +106,11 @@ def convex_reference(
     best, reached = (np.inf, None, None), False
     for options, norm_expression in _attempts(norm, q):
         problem, W, b = _convex_problem(
-            (Xs, ys, ss), alpha, (groups, beta, norm_expression), similarity, fit_intercept
+            (Xs, ys, ss), alpha, (groups, beta, norm_expression), (similarity, alignment), fit_intercept
         )
         reached = _solve(problem, options)
         if W.value is not None:
-            value = objective(X, y, W.value, b.value, s, alpha, penalty, q, groups, beta, similarity)
+            value = objective(X, y, W.value, b.value, s, alpha, penalty, q, groups, beta, similarity, alignment)
             best = min(best, (value, W.value, b.value), key=lambda candidate: candidate[0])
         if reached:
             break
@@ -140,10 +144,11 @@ def _power_cone_norm(block, q):
     return t, [cp.sum(r) == t, cp.PowCone3D(r, t * np.ones(block.size), block, 1.0 / q)]
 
 
-def _convex_problem(trials, alpha, penalty, similarity, fit_intercept):
+def _convex_problem(trials, alpha, penalty, sharing, fit_intercept):
     """The cvxpy problem and its variables W (T, d), b (T,); features of infinite weight are held at 0."""
     Xs, ys, ss = trials
     groups, beta, norm_expression = penalty
+    similarity, alignment = sharing
     n_subjects, n_features = len(Xs), Xs[0].shape[1]
     kept = np.isfinite(beta[groups])
     free = cp.Variable((n_subjects, max(int(kept.sum()), 1)))
@@ -158,7 +163,8 @@ def _convex_problem(trials, alpha, penalty, similarity, fit_intercept):
         cost += cp.sum_squares(cp.multiply(np.sqrt(s_t[rows] / total), slack))
     if similarity > 0 and n_subjects > 1:
         centring = np.eye(n_subjects) - 1.0 / n_subjects
-        cost += similarity * cp.sum_squares(centring @ W)
+        V = W if alignment is None else cp.vstack([A @ W[t] for t, A in enumerate(alignment)])
+        cost += similarity * cp.sum_squares(centring @ V)
     for g in np.flatnonzero((beta > 0) & np.isfinite(beta)):
         norm, of_norm = norm_expression(cp.vec(W[:, np.flatnonzero(groups == g)], order="F"))
         cost += alpha * beta[g] * norm

@@ -19,7 +19,7 @@ BETA = np.array([1.0, 2.0, 0.5, np.inf, 0.0, 1.0])
 METHODS = {"group 2": GroupNorm(2.0), "group 1.5": GroupNorm(1.5), "l1": L1(), "l2": L2()}
 
 
-def make_stack(Xs, ys, groups, penalty, *, similarity=0.0, beta=None, center=None, metric=None):
+def make_stack(Xs, ys, groups, penalty, *, similarity=0.0, beta=None, center=None, alignment=None):
     T, n, d = len(Xs), max(map(len, ys)), Xs[0].shape[1]
     X, y, s = np.zeros((1, T, n, d)), np.ones((1, T, n)), np.zeros((1, T, n, 1))
     for t, (X_t, y_t) in enumerate(zip(Xs, ys)):
@@ -36,7 +36,7 @@ def make_stack(Xs, ys, groups, penalty, *, similarity=0.0, beta=None, center=Non
         Groups.from_labels(groups, d),
         penalty,
         center=None if center is None else center[None, None, :, None],
-        metric=None if metric is None else metric[None],
+        alignment=None if alignment is None else alignment[None],
     )
 
 
@@ -69,6 +69,46 @@ def test_joint_optimum_is_the_convex_solvers_and_its_certificate_bounds_the_trut
         assert found.objective[0, 0] == pytest.approx(value, rel=1e-9)
         assert (value - optimum) / value <= found.gap[0, 0] + 1e-9
         assert found.gap[0, 0] <= 1e-8
+
+
+def alignments(n_subjects, d, seed=0):
+    """One map for each subject, all different and far from the identity; what is nearly free for one is not for all."""
+    rng = np.random.default_rng(seed)
+    return np.geomspace(2.0, 0.05, d)[:, None] * rng.normal(size=(n_subjects, d, d)) / np.sqrt(d) + 0.3 * np.eye(d)
+
+
+@pytest.mark.parametrize("solver", ["newton", "fista"])
+@pytest.mark.parametrize("beta", [None, BETA], ids=["plain", "weights"])
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("n_subjects", "similarity"), [(2, 1.0), (3, 0.01), (4, 30.0), (6, 0.1)])
+def test_aligned_subjects_reach_the_convex_solvers_optimum(n_subjects, similarity, name, beta, solver):
+    Xs, ys, groups = cohort(n_subjects, seed=n_subjects)
+    how = {**words(name, beta), "groups": groups, "similarity": similarity}
+    A = alignments(n_subjects, Xs[0].shape[1])
+    stack = make_stack(Xs, ys, groups, METHODS[name], similarity=similarity, beta=how["beta"], alignment=A)
+    for alpha in (0.1, 0.003):
+        found = solve_path(stack, np.full((1, 1, 1), alpha), solver=solver, tol=1e-8, max_iter=50_000)[0]
+        value = objective(Xs, ys, found.W[0, :, :, 0], found.b[0, :, 0], alpha=alpha, alignment=A, **how)
+        optimum = convex_reference(Xs, ys, alpha=alpha, alignment=A, **how)[0]
+        assert value <= (1 + 1e-7) * optimum
+        assert found.objective[0, 0] == pytest.approx(value, rel=1e-9)
+        assert (value - optimum) / value <= found.gap[0, 0] + 1e-9
+        assert found.gap[0, 0] <= 1e-8
+
+
+@pytest.mark.parametrize("beta", [None, BETA], ids=["plain", "weights"])
+def test_certificate_of_any_point_of_aligned_subjects_bounds_the_truth(beta):
+    Xs, ys, groups = cohort(3, seed=1)
+    how = {"similarity": 0.3, "beta": np.ones(6) if beta is None else beta}
+    A = alignments(3, Xs[0].shape[1])
+    stack = make_stack(Xs, ys, groups, GroupNorm(2.0), alignment=A, **how).with_alpha(np.full((1, 1), 0.05))
+    optimum = convex_reference(Xs, ys, alpha=0.05, groups=groups, alignment=A, **how)[0]
+    usable = np.isfinite(how["beta"])[groups]
+    for seed in range(5):
+        W = np.random.default_rng(seed).normal(size=(1, 3, Xs[0].shape[1], 1)) * 0.3 * usable[:, None]
+        found = certify(stack, W, np.zeros((1, 3, 1)))
+        assert found.dual[0, 0] <= optimum * (1 + 1e-9)
+        assert found.primal[0, 0] >= optimum * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("shape", [(40, 25), (12, 9)], ids=["n > d", "n < d"])
@@ -124,7 +164,7 @@ def test_a_subject_drawn_to_a_fixed_centre_reaches_the_convex_solvers_optimum(n,
 def test_a_subject_drawn_to_a_centre_by_a_metric_reaches_the_convex_solvers_optimum(q, n, strength, beta, solver):
     (X,), (y,), groups = cohort(1, seed=3, sizes=(n,))
     center, root = centre_and_root(X.shape[1])
-    how = {"similarity": strength, "beta": beta, "center": center, "metric": root.T @ root}
+    how = {"similarity": strength, "beta": beta, "center": root @ center, "alignment": root[None]}
     stack = make_stack([X], [y], groups, GroupNorm(q), **how)
     found = solve_path(stack, np.full((1, 1, 1), 0.02), solver=solver, tol=1e-8, max_iter=20_000)[0]
     optimum = centred_reference(X, y, groups, 0.02, strength, center, beta, root, q)
@@ -142,7 +182,7 @@ def centre_and_root(d):
 def test_a_metric_beside_the_other_penalties(name):
     (X,), (y,), groups = cohort(1, seed=3, sizes=(30,))
     center, root = centre_and_root(X.shape[1])
-    stack = make_stack([X], [y], groups, METHODS[name], similarity=0.1, center=center, metric=root.T @ root)
+    stack = make_stack([X], [y], groups, METHODS[name], similarity=0.1, center=root @ center, alignment=root[None])
     found = solve_path(stack, np.full((1, 1, 1), 0.02), tol=1e-8, max_iter=20_000)[0]
     w, b = cp.Variable(X.shape[1]), cp.Variable()
     cost = cp.sum_squares(cp.pos(1 - cp.multiply(y, X @ w + b))) / len(y)
@@ -158,7 +198,7 @@ def test_a_metric_beside_the_other_penalties(name):
 def test_certificate_of_any_point_beside_a_metric_bounds_the_truth():
     (X,), (y,), groups = cohort(1, seed=3)
     center, root = centre_and_root(X.shape[1])
-    stack = make_stack([X], [y], groups, GroupNorm(2.0), similarity=0.5, center=center, metric=root.T @ root)
+    stack = make_stack([X], [y], groups, GroupNorm(2.0), similarity=0.5, center=root @ center, alignment=root[None])
     stack = stack.with_alpha(np.full((1, 1), 0.05))
     optimum = centred_reference(X, y, groups, 0.05, 0.5, center, np.ones(6), root)
     for point in np.random.default_rng(2).normal(size=(5, X.shape[1])) * 0.5:

@@ -95,10 +95,23 @@ def test_one_subject_drawn_to_a_centre_by_a_metric(name, beta, asarray, monkeypa
     stack = make_stack(name, beta=beta)
     rng, d = np.random.default_rng(0), stack.shape[3]
     root = np.geomspace(3.0, 0.1, d)[:, None] * rng.standard_normal((2, d, d))
-    metric = np.matmul(root.transpose(0, 2, 1), root)
     center = rng.standard_normal((2, 1, d, 3))
-    stack = replace(stack, center=center, metric=metric, similarity=np.full((2, 3), 0.4))
+    stack = replace(stack, center=center, alignment=root[:, None], similarity=np.full((2, 3), 0.4))
     assert_same(*both(stack, asarray))
+
+
+@every_library
+@every_penalty
+@pytest.mark.parametrize("beta", [False, True], ids=["plain", "weights"])
+def test_three_aligned_subjects_along_alphas_and_similarities(name, beta, asarray, monkeypatch):
+    monkeypatch.setattr(stacked_newton, "Fista", None)  # Newton alone must get there
+    stack = make_stack(name, T=3, beta=beta)
+    rng, d = np.random.default_rng(0), stack.shape[3]
+    alignment = np.geomspace(2.0, 0.1, d)[:, None] * rng.standard_normal((2, 3, d, d))
+    stack = replace(stack, alignment=alignment)
+    alphas, similarities = np.repeat([1.0, 0.2], 3), np.tile([0.0, 0.3, 30.0], 2)
+    grid = similarities[:, None, None] * np.ones_like(stack.alpha)
+    assert_same(*both(stack, asarray, factors=alphas, similarities=grid))
 
 
 @every_penalty

@@ -18,7 +18,7 @@ from ._arrays import Array, is_array, is_numpy_array, like, namespace, to_numpy
 from .solvers import solve_path
 from .stack import Solution, Stack
 
-_IN_A_STACK = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center", "metric")
+_IN_A_STACK = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center", "alignment")
 #: Fitted attributes that live where the trials of the fit did.
 _FITTED = ("classes_", "coef_", "intercept_", "path_coefs_", "path_intercepts_", "mean_coef_")
 #: Turns an array of the host into one of the device in use; None: everything stays on the host.

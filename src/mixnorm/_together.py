@@ -38,13 +38,13 @@ class _Request:
         _, T, n, d, K = stack.shape
         shared = (T, d, K, len(self.alphas), int(2 * np.log2(n)), stack.fit_intercept, self.similarities is None)
         penalty = (type(stack.penalty).__name__, getattr(stack.penalty, "q", None), stack.groups.index.tobytes())
-        shared = (*shared, stack.center is None, stack.metric is None)
+        shared = (*shared, stack.center is None, stack.alignment is None)
         return (*shared, *penalty, tuple(sorted(self.options.items())), type(stack.loss).__name__)
 
     def content(self) -> tuple:
         """What requests of one kind must share in order to be the same problems; equal trials lie together."""
         stack = self.stack
-        parts = (stack.y, stack.sample_weight, stack.group_weights, stack.center, stack.metric)
+        parts = (stack.y, stack.sample_weight, stack.group_weights, stack.center, stack.alignment)
         parts = (*parts, self.alphas, self.similarities)
         return _where(stack.X), *(None if part is None else part.tobytes() for part in parts)
 
@@ -258,7 +258,7 @@ def _merge(stacks: list[Stack]) -> Stack:
 def _merge_problems(stacks: list[Stack], n: int) -> dict[str, np.ndarray]:
     """Return what of a merged stack is not the trials themselves."""
     names = ["alpha", "group_weights", "similarity"]
-    names += [name for name in ("center", "metric") if getattr(stacks[0], name) is not None]
+    names += [name for name in ("center", "alignment") if getattr(stacks[0], name) is not None]
     joined = {name: np.concatenate([getattr(stack, name) for stack in stacks]) for name in names}
     weights = np.zeros((len(stacks), stacks[0].shape[1], n, stacks[0].shape[4]))
     for i, stack in enumerate(stacks):

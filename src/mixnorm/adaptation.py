@@ -52,7 +52,7 @@ class Leaning:
     group_weights : ndarray of shape (G,)
         β, ∞ for sensors that are out.
     metric : ndarray of shape (m, m), or None
-        M on the m features of the sensors that are in; None: the identity.
+        M on the m features of the sensors that are in, positive definite; None: the identity.
     rough : bool
         Whether AUCs are to be compared only, for which no certificate is needed.
     """
@@ -86,7 +86,7 @@ class Leaning:
         W, b = np.zeros(shape), np.empty((shape[0], shape[2]))
         for j, solution in zip(np.flatnonzero(finite), self._finite(stack, strengths[finite])):
             W[j, features], b[j] = solution.W[0, 0], solution.b[0, 0]
-        W[~finite], b[~finite] = self.center[:, None], self._intercept(stack)
+        W[~finite], b[~finite] = self.center[:, None], self._intercept(stack, features)
         return W, b
 
     def _stack(self, weights: np.ndarray) -> tuple[Stack, np.ndarray]:
@@ -96,14 +96,17 @@ class Leaning:
         if not len(features):  # the zero model, and nobody to be drawn to
             kept, features = np.ones_like(kept), np.arange(len(self.center))
         beta, center = self.group_weights[kept, None], self.center[features, None].astype(float)
-        problems = np.ones(weights.shape[1])
+        problems, alignment = np.ones(weights.shape[1]), None
+        if self.metric is not None:
+            alignment = np.linalg.cholesky(self.metric).T
+            center = alignment @ center
         stack = replace(
             stack,
             X=stack.X[..., features],
             groups=stack.groups.only(kept),
             group_weights=(beta * problems)[None],
             center=(center * problems)[None, None],
-            metric=None if self.metric is None else self.metric[None],
+            alignment=None if alignment is None else alignment[None, None],
         )
         return stack, features
 
@@ -127,10 +130,10 @@ class Leaning:
         few = method.solver in ("auto", "newton") and method.penalty != "l1" and method.q > 1 and not is_elsewhere()
         return min(method.max_iter, _ROUGH_STEPS) if few else method.max_iter
 
-    def _intercept(self, stack: Stack) -> np.ndarray:
+    def _intercept(self, stack: Stack, features: np.ndarray) -> np.ndarray:
         if not stack.fit_intercept:
             return np.zeros(stack.shape[-1])
-        scores = np.matmul(stack.X, stack.center)
+        scores = np.repeat(np.matmul(stack.X, self.center[features, None]), stack.shape[-1], axis=-1)
         start = np.zeros((1, 1, stack.shape[-1]))
         return solve_intercept(stack.loss, scores, stack.y[..., None], stack.trial_weight, start)[0, 0]
 

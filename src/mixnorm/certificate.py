@@ -7,9 +7,9 @@ With p = s/Σs, margins m and a_i = −p_i ℓ'(m_i) = 2 p_i max(0, 1 − m_i), 
 bounds the optimum from below whenever a ≥ 0, Σ_i a_i y_i = 0 for each subject (with an intercept), and the vector
 v_t = X_t'(a_t∘y_t) − 2 similarity (w_t − w̄) satisfies ‖v_g‖_{q*} ≤ alpha β_g for every group; ℓ2 has no such
 constraint but subtracts ‖v‖²/(2 alpha). Where a fixed centre c stands in the place of w̄, 2 similarity ⟨w − c, c⟩ is
-subtracted as well (it vanishes for the mean); with a metric M it is M(w − c) in the place of w − c in v and in that
-product, and (w − c)'M(w − c) in the place of the square. The intercepts are solved exactly first, so that the
-equalities hold; then (a, w − w̄) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂.
+subtracted as well (it vanishes for the mean). Where subjects are aligned, A_t w_t stands in the place of w_t in all
+this, and A_t' times the deviation in v_t. The intercepts are solved exactly first, so that the equalities hold; then
+(a, w − w̄) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂.
 """
 
 from dataclasses import dataclass, fields
@@ -118,10 +118,9 @@ def _best_dual(stack: Stack, W: Array, a: Array, v: Array) -> Array:
     S1, S2 = xp.sum(linear, axis=(1, 2)), xp.sum(quadratic, axis=(1, 2))
     if stack.has_similarity:
         deviation = stack.deviation(W)
-        weighed = stack.weighed(deviation)
-        S2 = S2 + stack.similarity * xp.sum(deviation * weighed, axis=(1, 2))
+        S2 = S2 + stack.similarity * xp.sum(deviation**2, axis=(1, 2))
         if stack.center is not None:
-            S1 = S1 - 2 * stack.similarity * xp.sum(weighed * stack.center, axis=(1, 2))
+            S1 = S1 - 2 * stack.similarity * xp.sum(deviation * stack.center, axis=(1, 2))
     norms = xp.where(stack.penalised, stack.penalty.dual_norm(stack.groups.to_blocks(v)), 0.0)
     limit = xp.where(stack.penalised, stack.threshold, 1.0)
     if stack.penalty.is_norm:

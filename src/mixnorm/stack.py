@@ -7,8 +7,8 @@ A stack holds B independent data sets, T coupled subjects each, and K problems o
 
 for every one of the B × K problems, p = s / Σ s. A fold is a 0/1 column of s, a bootstrap an integer one, the
 adaptive norm a column of β; subjects with fewer trials are padded with trials of weight zero. A newcomer is drawn to
-others whose classifiers are fixed: then a given centre stands in the place of w̄, and a metric M may say what is far
-from it, similarity (w − c)'M(w − c).
+others whose classifiers are fixed: then a given centre c stands in the place of w̄. Subjects may be compared by
+coordinates of their own, v_t = A_t w_t, their alignment: the term is then similarity Σ_t ‖v_t − v̄‖², or ‖v_t − c‖².
 """
 
 from collections.abc import Sequence
@@ -42,9 +42,9 @@ class Stack:
     fit_intercept : bool
     loss : SquaredHinge
     center : array of shape (B, T, d, K), or None
-        What every w_t is drawn to; None: their mean w̄.
-    metric : array of shape (B, d, d), or None
-        M, symmetric and positive semidefinite, of one subject (T = 1) drawn to a centre; None: the identity.
+        What every v_t is drawn to; None: their mean v̄.
+    alignment : array of shape (B, T, d, d), or None
+        A_t of v_t = A_t w_t; None: the identity.
     """
 
     X: Array
@@ -58,7 +58,7 @@ class Stack:
     fit_intercept: bool = True
     loss: SquaredHinge = field(default_factory=SquaredHinge)
     center: Array | None = None
-    metric: Array | None = None
+    alignment: Array | None = None
 
     @classmethod
     def single(cls, X: Array, y: Array, *, sample_weight: Array, group_weights: Array, **rest) -> "Stack":
@@ -127,7 +127,7 @@ class Stack:
             group_weights=rectangle(self.group_weights),
             similarity=rectangle(self.similarity),
             center=None if self.center is None else rectangle(self.center),
-            metric=None if self.metric is None else xp.take(self.metric, rows, axis=0),
+            alignment=None if self.alignment is None else xp.take(self.alignment, rows, axis=0),
         )
 
     def last(self) -> "Stack":
@@ -151,18 +151,25 @@ class Stack:
         return self.loss.dual_variable(self.y[..., None] * scores, self.trial_weight)
 
     def deviation(self, W: Array) -> Array:
-        """w_t − w̄, or w_t − the centre, (B, T, d, K)."""
-        return W - (namespace(W).mean(W, axis=1, keepdims=True) if self.center is None else self.center)
+        """v_t − v̄, or v_t − the centre, (B, T, d, K)."""
+        xp = namespace(W)
+        V = W if self.alignment is None else xp.matmul(self.alignment, W)
+        return V - (xp.mean(V, axis=1, keepdims=True) if self.center is None else self.center)
 
-    def weighed(self, deviation: Array) -> Array:
-        """M times a deviation, (B, T, d, K): what its product with the deviation makes the square of its length."""
-        return deviation if self.metric is None else namespace(deviation).matmul(self.metric[:, None, :, :], deviation)
+    def drawn(self, deviation: Array) -> Array:
+        """A_t' times a deviation, (B, T, d, K): half the gradient of its square, since deviations from a mean sum to 0."""
+        return deviation if self.alignment is None else matmul_transposed(self.alignment, deviation)
+
+    @cached_property
+    def metric(self) -> Array | None:
+        """A_t'A_t, (B, T, d, d): ‖A_t w‖² = w'M_t w; None: the identity."""
+        return None if self.alignment is None else matmul_transposed(self.alignment, self.alignment)
 
     def descent(self, W: Array, a: Array) -> Array:
-        """X_t'(a_t∘y_t) − 2 similarity M(w_t − w̄): minus the gradient of the smooth part, (B, T, d, K)."""
+        """X_t'(a_t∘y_t) − 2 similarity A_t'(v_t − v̄): minus the gradient of the smooth part, (B, T, d, K)."""
         v = matmul_transposed(self.X, a * self.y[..., None])
         if self.has_similarity:
-            v = v - 2 * self.similarity[:, None, None, :] * self.weighed(self.deviation(W))
+            v = v - 2 * self.similarity[:, None, None, :] * self.drawn(self.deviation(W))
         return v
 
     def smooth(self, W: Array, scores: Array) -> Array:
@@ -170,8 +177,7 @@ class Stack:
         xp = namespace(W)
         loss = xp.sum(self.trial_weight * self.loss.value(self.y[..., None] * scores), axis=(1, 2))
         if self.has_similarity:
-            deviation = self.deviation(W)
-            loss = loss + self.similarity * xp.sum(deviation * self.weighed(deviation), axis=(1, 2))
+            loss = loss + self.similarity * xp.sum(self.deviation(W) ** 2, axis=(1, 2))
         return loss
 
     def objective(self, W: Array, scores: Array) -> Array:

@@ -22,16 +22,18 @@ class _FreeCoordinates:
     """The unpenalised coordinates θ (T, p) of one problem: margins of subject t = offset_t + E_t θ_t.
 
     E (T, n, p) has one column per unpenalised feature (signed by y), then one for the intercept. The similarity term
-    is similarity Σ_t ‖w_t − w̄‖² of the coefficients w_t = θ_t[:m], or with a fixed centre in the place of w̄; beside a
-    metric, ‖root (w − w̄)‖² with root² its part M_ff, and a centre where the held coefficients leave its least value.
+    is similarity Σ_t ‖v_t − v̄‖² of v_t = maps_t θ_t[:m] + held_t, or ‖v_t‖² where there is a fixed centre, which is then
+    subtracted in ``held`` (T, D); maps (T, D, m) is the identity, or the free columns of the subjects' alignments.
     """
 
     E: np.ndarray
     weight: np.ndarray
     features: np.ndarray
     similarity: float
-    center: np.ndarray | None
-    root: np.ndarray
+    maps: np.ndarray
+    held: np.ndarray
+    to_mean: bool
+    aligned: bool
 
     @property
     def coefficients(self) -> slice:
@@ -47,37 +49,46 @@ class _FreeCoordinates:
         return np.matmul(self.E.transpose(0, 2, 1), v[..., None])[..., 0]
 
     def pull(self, theta: np.ndarray) -> np.ndarray:
-        """√similarity root (w_t − w̄), (T, m): its squares are the similarity term."""
-        w = theta[:, self.coefficients]
-        return np.sqrt(self.similarity) * (w - (w.mean(axis=0) if self.center is None else self.center)) @ self.root
+        """√similarity (v_t − v̄), (T, D): its squares are the similarity term."""
+        v = np.matmul(self.maps, theta[:, self.coefficients, None])[..., 0] + self.held
+        return np.sqrt(self.similarity) * (v - v.mean(axis=0) if self.to_mean else v)
 
     def gradient(self, theta: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Of the loss plus the similarity term, a (T, n) being the dual variable at θ."""
         out = -self.sums(a)
-        out[:, self.coefficients] += 2 * np.sqrt(self.similarity) * self.pull(theta) @ self.root
+        out[:, self.coefficients] += 2 * np.sqrt(self.similarity) * np.matmul(self.pull(theta)[:, None], self.maps)[:, 0]
         return out
 
     def newton_step(self, curvature: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """Solve (H + 2 similarity (I − 11'/T)) step = −gradient, H_t = E_t' diag(curvature_t) E_t; the least squares.
+        """Solve (H + the similarity term's Hessian) step = −gradient, H_t = E_t' diag(curvature_t) E_t; the least squares.
 
-        With D_t = H_t + 2 similarity J J', J the coordinates that are coefficients, z the mean of their steps,
+        With D_t = H_t + 2 similarity J_t'J_t, J_t being maps_t on the coefficients, and z the mean of the J_t step_t,
 
-            step_t = D_t⁺ (2 similarity J z − gradient_t),      mean_t(J' D_t⁺ H_t J) z = −mean_t(J' D_t⁺ gradient_t),
+            step_t = D_t⁺ (2 similarity J_t'z − gradient_t),
+            (I − 2 similarity mean_t(J_t D_t⁺ J_t')) z = −mean_t(J_t D_t⁺ gradient_t).
 
-        as I − 2 similarity J' D⁺ J = J' D⁺ H J. With a fixed centre, or nobody else, z = 0.
+        With a fixed centre, or nobody else, z = 0.
         """
         J, (T, _, p) = self.coefficients, self.E.shape
         H = np.matmul(self.E.transpose(0, 2, 1) * curvature[:, None, :], self.E)
         D = H.copy()
-        if self.center is not None or T > 1:
-            D[:, J, J] += 2 * self.similarity * self.root @ self.root
+        if T > 1 or not self.to_mean:
+            D[:, J, J] += 2 * self.similarity * np.matmul(self.maps.transpose(0, 2, 1), self.maps)
         inverse = np.linalg.pinv(D, rcond=p * np.finfo(float).eps, hermitian=True)
         right = -gradient
-        if self.center is None and T > 1 and self.similarity > 0:
-            own = np.matmul(inverse, right[..., None])[:, J, 0]
-            system = np.matmul(inverse[:, J], H[:, :, J]).mean(axis=0)
-            right[:, J] += 2 * self.similarity * np.linalg.lstsq(system, own.mean(axis=0), rcond=None)[0]
+        if self.to_mean and T > 1 and self.similarity > 0:
+            own = np.matmul(self.maps, np.matmul(inverse, right[..., None])[:, J])[..., 0]
+            z = np.linalg.lstsq(self._coupling(inverse, H), own.mean(axis=0), rcond=None)[0]
+            right[:, J] += 2 * self.similarity * z @ self.maps
         return np.matmul(inverse, right[..., None])[..., 0]
+
+    def _coupling(self, inverse: np.ndarray, H: np.ndarray) -> np.ndarray:
+        """I − 2 similarity mean_t(J_t D_t⁺ J_t'), (D, D); for the identity as J D⁺ H J', in which nothing cancels."""
+        J = self.coefficients
+        if not self.aligned:
+            return np.matmul(inverse[:, J], H[:, :, J]).mean(axis=0)
+        through = np.matmul(np.matmul(self.maps, inverse[:, J, J]), self.maps.transpose(0, 2, 1)).mean(axis=0)
+        return np.eye(len(through)) - 2 * self.similarity * through
 
 
 def solve_unpenalised(stack: Stack, W: Array, b: Array) -> tuple[Array, Array]:
@@ -103,7 +114,7 @@ def solve_unpenalised(stack: Stack, W: Array, b: Array) -> tuple[Array, Array]:
 def equality_residual(stack: Stack, W: Array, a: Array) -> tuple[Array, Array]:
     """Project a onto the equalities of the unpenalised coordinates; also return where they then hold, (B, K)."""
     a_new = np.array(to_numpy(a))
-    drawn = to_numpy(stack.weighed(stack.deviation(W)))
+    drawn = to_numpy(stack.drawn(stack.deviation(W)))
     feasible = np.ones((a.shape[0], a.shape[-1]), dtype=bool)
     for i in range(a.shape[0]):
         for k in range(a.shape[-1]):
@@ -124,33 +135,20 @@ def _free_coordinates(stack: Stack, W: Array, i: int, k: int) -> _FreeCoordinate
     signed = y[:, :, None] * X[:, :, features]
     if stack.fit_intercept:
         signed = np.concatenate([signed, y[:, :, None]], axis=-1)
-    return _FreeCoordinates(
-        signed,
-        to_numpy(stack.trial_weight)[i, :, :, k],
-        features,
-        float(to_numpy(stack.similarity)[i, k]),
-        *_centre_and_root(stack, to_numpy(W)[i, :, :, k], features, i, k),
-    )
+    similarity, weight = float(to_numpy(stack.similarity)[i, k]), to_numpy(stack.trial_weight)[i, :, :, k]
+    maps, held = _maps_and_held(stack, to_numpy(W)[i, :, :, k], features, i, k)
+    return _FreeCoordinates(signed, weight, features, similarity, maps, held, stack.center is None, stack.alignment is not None)
 
 
-def _centre_and_root(stack: Stack, W: np.ndarray, features: np.ndarray, i: int, k: int) -> tuple:
-    """What the free coefficients are drawn to, given all coefficients W (T, d), and the root of their metric.
-
-    (w − c)'M(w − c) is least, over the free ones, at c_f − M_ff⁺ M_fh (w_h − c_h).
-    """
-    identity = np.eye(len(features))
-    if stack.center is None:
-        return None, identity
-    center = to_numpy(stack.center)[i, :, :, k]
-    if stack.metric is None:
-        return center[:, features], identity
-    metric = to_numpy(stack.metric)[i][features]
-    deviation = W - center
-    deviation[:, features] = 0.0
-    values, vectors = np.linalg.eigh(metric[:, features])
-    root = np.sqrt(np.clip(values, 0, None))
-    inverse = np.linalg.pinv(metric[:, features], hermitian=True)
-    return center[:, features] - deviation @ metric.T @ inverse, (vectors * root) @ vectors.T
+def _maps_and_held(stack: Stack, W: np.ndarray, features: np.ndarray, i: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """What makes v_t of the free coefficients, and what the held ones among W (T, d) make of it, less the centre."""
+    T, d = W.shape
+    center = np.zeros((T, d)) if stack.center is None else to_numpy(stack.center)[i, :, :, k]
+    if stack.alignment is None:
+        return np.broadcast_to(np.eye(len(features)), (T, len(features), len(features))), -center[:, features]
+    alignment = to_numpy(stack.alignment)[i]
+    rest = np.setdiff1d(np.arange(d), features)
+    return alignment[:, :, features], np.matmul(alignment[:, :, rest], W[:, rest, None])[..., 0] - center
 
 
 def _newton(free: _FreeCoordinates, loss, offset: np.ndarray, theta: np.ndarray) -> np.ndarray:

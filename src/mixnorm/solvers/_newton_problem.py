@@ -53,7 +53,9 @@ class Problem:
             self.q = 1.0  # groups of one coefficient: every q is ℓ1
         self.similarity = 0.0  # set for every cell of a path
         self.center = None if stack.center is None else to_numpy(stack.center)[i, :, :, k]
-        self.metric = None if stack.metric is None else to_numpy(stack.metric)[i]
+        self.alignment = self.metric = None
+        if stack.alignment is not None:
+            self.alignment, self.metric = to_numpy(stack.alignment)[i], to_numpy(stack.metric)[i]
         beta = to_numpy(stack.group_weights)[i, :, k]
         if self.q == 1:
             self.atom_of = np.arange(T * d).reshape(T, d)
@@ -149,7 +151,8 @@ class Problem:
 
         A prox step bends, and bends subjects apart; where that is dear, steps through the prox must be short.
         """
-        size = self.atoms.sums(np.ones_like(self.bend) * (1.0 if self.metric is None else np.diag(self.metric)))
+        drawn = np.ones_like(self.bend) if self.metric is None else np.einsum("tii->ti", self.metric)
+        size = self.atoms.sums(drawn)
         return 1 + 2 * self.similarity * size / np.maximum(self.trace, 1e-300)
 
     # One look at the whole problem.
@@ -190,26 +193,29 @@ class Problem:
     def _descent(self, point: Point, a: np.ndarray) -> np.ndarray:
         descent = times(a, self.Z)
         if self.similarity:
-            descent -= 2 * self.similarity * self.weighed(self.deviation(point.W))
+            descent -= 2 * self.similarity * self.drawn(self.deviation(point.W))
         return descent
 
     def deviation(self, W: np.ndarray) -> np.ndarray:
-        """W less what it is drawn to: the centre, or the mean over subjects."""
-        return W - (W.mean(axis=0) if self.center is None else self.center)
+        """W, aligned, less what it is drawn to: the centre, or the mean over subjects."""
+        V = W if self.alignment is None else times(W, self.alignment.transpose(0, 2, 1))
+        return V - (V.mean(axis=0) if self.center is None else self.center)
 
-    def spread(self, direction: np.ndarray) -> np.ndarray:
-        """The change of the deviation along a direction."""
+    def spread(self, direction: np.ndarray, features=slice(None)) -> np.ndarray:
+        """The change of the deviation along a direction in some features, (T, m)."""
+        if self.alignment is not None:
+            direction = times(direction, self.alignment[:, :, features].transpose(0, 2, 1))
         return direction - direction.mean(axis=0) if self.center is None else direction
 
-    def weighed(self, deviation: np.ndarray, features=slice(None)) -> np.ndarray:
-        """The metric, on some features, times a deviation (T, m)."""
-        return deviation if self.metric is None else deviation @ self.metric[features][:, features]
+    def drawn(self, deviation: np.ndarray, features=slice(None)) -> np.ndarray:
+        """A_t', for some features, times a deviation: half the gradient of its square."""
+        return deviation if self.alignment is None else times(deviation, self.alignment[:, :, features])
 
     def smooth_value(self, Zw: np.ndarray, W: np.ndarray, b: np.ndarray) -> float:
         value = np.vdot(self.p, self.loss.value(Zw + self.y * b[:, None]))
         if self.similarity:
             deviation = self.deviation(W)
-            value += self.similarity * np.vdot(deviation, self.weighed(deviation))
+            value += self.similarity * np.vdot(deviation, deviation)
         return float(value)
 
     def _present(self, point: Point) -> np.ndarray:
@@ -254,10 +260,9 @@ class Problem:
         S1, S2 = a.sum(), np.vdot(a * a, self._inverse)  # S2: also the loss, since a²/(4p) = p ℓ
         if self.similarity:
             deviation = self.deviation(point.W)
-            weighed = self.weighed(deviation)
-            S2 += self.similarity * np.vdot(deviation, weighed)
+            S2 += self.similarity * np.vdot(deviation, deviation)
             if self.center is not None:
-                S1 -= 2 * self.similarity * np.vdot(weighed, self.center)
+                S1 -= 2 * self.similarity * np.vdot(deviation, self.center)
         value = float(S2) + self.atoms.value(point.W, tau)
         limited, kappa = self._limited, np.inf
         if not self.penalty.is_norm:
@@ -293,9 +298,8 @@ class Problem:
         bend = 0.0
         if self.similarity:
             spread = self.spread(direction)
-            weighed = self.weighed(spread)
-            bend = 2 * self.similarity * np.vdot(spread, weighed)
-            price = price + 2 * self.similarity * np.vdot(weighed, self.deviation(point.W))
+            bend = 2 * self.similarity * np.vdot(spread, spread)
+            price = price + 2 * self.similarity * np.vdot(spread, self.deviation(point.W))
         length, low, high = 1.0, 0.0, np.inf
         for _ in range(50):
             at = margins + length * change

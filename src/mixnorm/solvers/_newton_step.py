@@ -42,7 +42,7 @@ def newton_step(problem: Problem, point: Point, active: Active, tau, gamma, valu
         a = problem.dual(point)
         gradient = -active.backward(a)
         if problem.similarity:
-            drawn = problem.weighed(problem.deviation(point.W))
+            drawn = problem.drawn(problem.deviation(point.W))
             gradient[:, free:] += 2 * problem.similarity * drawn[:, active.features]
     else:
         a, descent = known
@@ -67,12 +67,15 @@ def _penalty_curvature(problem: Problem, active: Active, w, tau, gamma):
     q, group, mask = problem.q, active.atoms.label, active.atoms.mask
     coupling = problem.similarity if problem.center is None else 0.0
     own = problem.damping * problem.bend[:, active.features]
-    if problem.metric is None:  # else it is no diagonal, and added to the Hessian of the loss
+    aligned = None
+    if problem.alignment is None:
         own = own + 2 * problem.similarity
+    else:  # it is no diagonal, and added to the Hessian of the loss
+        aligned = problem.alignment[:, :, active.features]
     if not problem.penalty.is_norm:
         zero = np.zeros_like(w)
         # the damping matters where a sensor is unpenalised: nothing else bends there along what no trial tells
-        curvature = Curvature(np.ones_like(w), tau[group] + own, zero, group, np.zeros(len(tau)), coupling)
+        curvature = Curvature(np.ones_like(w), tau[group] + own, zero, group, np.zeros(len(tau)), coupling, aligned)
         return curvature, tau[group] * w, np.zeros(len(tau))
     norm = active.atoms.norms(w)
     smooth = (tau == 0) | (norm == 0)
@@ -90,7 +93,7 @@ def _penalty_curvature(problem: Problem, active: Active, w, tau, gamma):
     if 1 < q < 2:
         # For small coefficients the step must be long in u, where the prox is smooth, not in w, where it is not.
         gamma = np.maximum(gamma, norm / np.where(tau > 0, tau, np.inf) / problem.stiffness()[active.which])
-    curvature = Curvature(scale, diagonal, direction, group, weight, coupling)
+    curvature = Curvature(scale, diagonal, direction, group, weight, coupling, aligned)
     return curvature, slope, np.where(smooth, 0.0, gamma)
 
 
@@ -108,7 +111,8 @@ def _slope_change(problem: Problem, active: Active, curvature: Curvature, inside
     rest = active.backward(bent)[:, free:] + residual[:, free:]
     rest += problem.damping * problem.bend[:, active.features] * dw
     if problem.similarity:
-        rest += 2 * problem.similarity * problem.weighed(problem.spread(dw), active.features)
+        spread = problem.spread(dw, active.features)
+        rest += 2 * problem.similarity * problem.drawn(spread, active.features)
     return -rest
 
 
@@ -116,13 +120,18 @@ def _solve(problem: Problem, active: Active, inside, curvature: Curvature, rhs: 
     """Solve the Newton system by whichever route is cheapest."""
     if len(rhs) > 1:
         return _solve_coupled(problem, active, inside, curvature, rhs)
-    if problem.metric is None and rhs.shape[1] > _THROUGH_TRIALS * inside.sum() and problem.q > 1:
+    if problem.alignment is None and rhs.shape[1] > _THROUGH_TRIALS * inside.sum() and problem.q > 1:
         trials = inside[0]
         return solve_trials(active.trials(0, trials), problem.p[0, trials], curvature, rhs[0])[None]
-    H, free = problem.hessian.at(inside, active.columns)[0], problem.hessian.n_free
+    return solve_single(_hessians(problem, active, inside)[0], curvature, rhs[0], active.pairs)[None]
+
+
+def _hessians(problem: Problem, active: Active, inside) -> np.ndarray:
+    """Hessians of the loss, and of what draws aligned subjects but for what couples them, (T, free + m, free + m)."""
+    H, free = problem.hessian.at(inside, active.columns), problem.hessian.n_free
     if problem.metric is not None:
-        H[free:, free:] += 2 * problem.similarity * problem.metric[np.ix_(active.features, active.features)]
-    return solve_single(H, curvature, rhs[0], active.pairs)[None]
+        H[:, free:, free:] += 2 * problem.similarity * problem.metric[:, active.features[:, None], active.features]
+    return H
 
 
 def _solve_coupled(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
@@ -130,9 +139,9 @@ def _solve_coupled(problem: Problem, active: Active, inside, curvature: Curvatur
     own = list(zip(curvature.scale, curvature.diagonal))
     m = rhs.shape[1]
     N, n = inside.sum(), inside.sum(axis=1).max()
-    by_features = m > 1.2 * n and problem.q > 1
+    by_features = m > 1.2 * n and problem.q > 1 and problem.alignment is None
     if not by_features:
-        blocks = [DenseBlock(H, *mine) for H, mine in zip(problem.hessian.at(inside, active.columns), own)]
+        blocks = [DenseBlock(H, *mine) for H, mine in zip(_hessians(problem, active, inside), own)]
         return solve_subjects(blocks, curvature, rhs)
     rows = [active.trials(t, used) for t, used in enumerate(inside)]
     weights = [p[used] for p, used in zip(problem.p, inside)]

@@ -6,7 +6,8 @@ In the scaled variables z = R⁻¹ δw (see `newton`) the matrix is, subject by 
 
 and couples subjects only through M = S − U Λ U', whose columns U are the unit vectors k_g of the active groups
 (weights c_g) and, where subjects are drawn to their mean, the columns R e_j of every feature (weights
-2 similarity / T). So one factorisation per subject and a Schur complement of size |groups| + |features| solve it.
+2 similarity / T). Where subjects are aligned, H_t holds 2 similarity A_t'A_t in the place of the diagonal's part, and
+the columns are those of R A_t'. So one factorisation per subject and a Schur complement of size |groups| + |features| solve it.
 """
 
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ class Curvature:
         c_g, the weight of k k'; 0 where a group has none.
     similarity : float
         What couples the subjects through their mean; 0 where each is drawn to a fixed centre.
+    alignment : ndarray of shape (T, d, m), or None
+        A_t on the active coordinates.
     """
 
     scale: np.ndarray
@@ -42,6 +45,7 @@ class Curvature:
     group: np.ndarray
     group_weight: np.ndarray
     similarity: float
+    alignment: np.ndarray | None = None
 
 
 def solve_single(H: np.ndarray, curvature: Curvature, rhs: np.ndarray, pairs: "PairsWithin") -> np.ndarray:
@@ -107,14 +111,20 @@ def solve_subjects(blocks: list["_Block"], curvature: Curvature, rhs: np.ndarray
     T, m = curvature.scale.shape
     free = rhs.shape[1] - m
     has_direction = (curvature.group_weight > 0).nonzero()[0]
-    common = np.full(m if curvature.similarity > 0 else 0, 2 * curvature.similarity / T)
+    aligned = curvature.alignment if curvature.similarity > 0 else None
+    n_common = m if aligned is None else aligned.shape[1]
+    common = np.full(n_common if curvature.similarity > 0 else 0, 2 * curvature.similarity / T)
     schur = np.diag(1 / np.concatenate([curvature.group_weight[has_direction], common]))
     pull = np.zeros(len(schur))
     columns = []
     for t, block in enumerate(blocks):
         K = np.zeros((free + m, len(curvature.group_weight)))
         K[free + np.arange(m), curvature.group[t]] = curvature.direction[t]
-        U = _Columns(K[:, has_direction], curvature.scale[t] if len(common) else np.zeros(0), free)
+        K, diagonal = K[:, has_direction], curvature.scale[t] if len(common) else np.zeros(0)
+        if aligned is not None:
+            below = np.concatenate([np.zeros((free, n_common)), (aligned[t] * curvature.scale[t]).T])
+            K, diagonal = np.concatenate([K, below], axis=1), np.zeros(0)
+        U = _Columns(K, diagonal, free)
         solved = block.solve(np.column_stack([rhs[t], U.dense()]))
         against = U.transposed_times(solved)
         pull += against[:, 0]

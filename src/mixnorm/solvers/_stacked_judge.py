@@ -79,9 +79,8 @@ def _gap(problems: StackedProblems, look: Look, point: Point, gradient: tuple[Ar
     xp = problems.xp
     pull, dual = gradient
     value = value_of(look, aim)
-    S1, S2 = xp.sum(look.a, axis=(1, 2)), look.loss + aim.similarity * look.spread
-    if problems.center is not None:
-        S1 = S1 - 2 * aim.similarity * xp.sum(look.drawn * problems.center, axis=(1, 2, 3))
+    S1 = xp.sum(look.a, axis=(1, 2)) - 2 * aim.similarity * look.toward
+    S2 = look.loss + aim.similarity * look.spread
     share = xp.where(problems.penalised, dual / problems.safe_beta, 0.0) / aim.alpha[:, None]
     kappa = S1 / xp.where(S2 > 0, 2 * S2, 1.0)
     if problems.penalty.is_norm:

@@ -41,9 +41,11 @@ class Look(NamedTuple):
     pull_b : array of shape (P, T)
         The same for the intercepts; 0 without.
     loss, spread, penalty : arrays of shape (P,)
-        Mean loss, Σ‖w_t − w̄‖² (with a metric its square), and the penalty at alpha = 1.
+        Mean loss, Σ‖v_t − v̄‖², and the penalty at alpha = 1.
+    toward : array of shape (P,)
+        ⟨v − c, c⟩ where there is a centre c, else 0.
     drawn : array of shape (P, G, T, r)
-        w_t − w̄, with a metric M(w − w̄).
+        A_t'(v_t − v̄), without alignment w_t − w̄.
     norms : array of shape (P, atoms)
     """
 
@@ -53,6 +55,7 @@ class Look(NamedTuple):
     loss: Array
     spread: Array
     penalty: Array
+    toward: Array
     drawn: Array
     norms: Array
 
@@ -79,8 +82,11 @@ class StackedProblems:
         self.beta = xp.reshape(self._over_subjects(beta), (self.P, -1)) if self.single_atoms else beta
         self.has_free = stack.has_unpenalised
         self.similar = stack.has_similarity
-        self.center = None if stack.center is None else self.slots(stack.center)
-        self.metric = None if stack.metric is None else self._slot_metric(stack.metric)
+        self.aligned_rows = None if stack.alignment is None else self._aligned_rows(stack.alignment)
+        self.center = None
+        if stack.center is not None:
+            aligned = stack.alignment is not None
+            self.center = self.per_problem(stack.center)[:, None, ...] if aligned else self.slots(stack.center)
         self.y = stack.y
         self.p = self.per_problem(stack.trial_weight)
         self.y_of = xp.reshape(self._repeat_over_columns(stack.y), (self.P, self.T, self.n))
@@ -101,15 +107,17 @@ class StackedProblems:
         bend = 2 * self._against(self.p, self._matrix**2)
         #: which slots hold a feature that is not all zero, or drawn somewhere
         self.real = bend > 1e-300
-        if self.metric is not None:
+        if self.aligned_rows is not None:
             self.real = self.real | (self._stiffnesses > 0)
         #: diagonal of the Hessian with all trials inside the margin, (P, G, T, r), and its sum over each atom
         self.bend = xp.where(self.real, bend, 1e-300)
         self.trace = xp.sum(self.blocks(self.bend), axis=-1)
-        #: how much an atom is drawn at similarity 1: its size, or its share of the metric's trace
+        #: how much an atom is drawn at similarity 1: its size, or its share of the trace of A_t'A_t
         self.atom_size = 1 if self.single_atoms else self.T * self.r
-        if self.metric is not None:
+        if self.aligned_rows is not None:
             self.atom_size = xp.sum(self.blocks(self._stiffnesses), axis=-1)
+        #: columns that couple aligned subjects, beside those of their active coordinates
+        self.n_common = 0 if self.aligned_rows is None else self.aligned_rows.shape[-1]
         self.range_P, self.range_G = (xp.arange(size, device=self.p.device) for size in (self.P, self.G))
         subjects = xp.arange(self.T, device=self.p.device)
         #: first row of every problem and subject in `rows`
@@ -149,32 +157,36 @@ class StackedProblems:
         Zt = xp.reshape(Zt, (self.B, self.T, self.G, self.r, self.n))
         return xp.concat([Zt, xp.zeros_like(Zt[:, :, :1, ...])], axis=2)
 
-    def _slot_metric(self, metric: Array) -> Array:
-        """Return a metric (B, d, d) on slots, (B, G r, G r)."""
+    def _aligned_rows(self, alignment: Array) -> Array:
+        """Rows A_t' of every group, (B, T, G + 1, r, d); the last group is all zero, for padding."""
         xp = self.xp
+        rows = xp.matrix_transpose(alignment)
         if not self._features.is_reshape:
-            sources = like(metric, self._features.sources, dtype=xp.int64)
-            for axis in (1, 2):
-                zeros = xp.zeros_like(metric[:, :1, :] if axis == 1 else metric[:, :, :1])
-                metric = xp.take(xp.concat([metric, zeros], axis=axis), sources, axis=axis)
-        return metric
+            rows = xp.concat([rows, xp.zeros_like(rows[:, :, :1, :])], axis=2)
+            rows = xp.take(rows, like(rows, self._features.sources, dtype=xp.int64), axis=2)
+        rows = xp.reshape(rows, (self.B, self.T, self.G, self.r, -1))
+        return xp.concat([rows, xp.zeros_like(rows[:, :, :1, ...])], axis=2)
+
+    @cached_property
+    def _aligner(self) -> Array:
+        """A_t' on slots, (B, T, G r, d)."""
+        return self.xp.reshape(self.aligned_rows[:, :, : self.G, ...], (self.B, self.T, self.G * self.r, -1))
 
     @property
     def _stiffnesses(self) -> Array:
-        """The metric's diagonal for every problem, (P, G, 1, r)."""
+        """The diagonal of A_t'A_t for every problem, (P, G, T, r)."""
         xp = self.xp
-        unit = xp.eye(self.G * self.r, dtype=self.metric.dtype, device=self.metric.device)
-        diagonal = xp.sum(self.metric * unit, axis=2)[:, None, :] + xp.zeros_like(self.p[: self.K, 0, :1])
-        return xp.reshape(diagonal, (self.P, self.G, 1, self.r))
+        diagonal = xp.reshape(xp.sum(self._aligner**2, axis=-1), (self.B, 1, self.T, self.G, self.r))
+        diagonal = diagonal + xp.zeros((1, self.K, 1, 1, 1), dtype=diagonal.dtype, device=diagonal.device)
+        return xp.permute_dims(xp.reshape(diagonal, (self.P, self.T, self.G, self.r)), (0, 2, 1, 3))
 
     @cached_property
     def metric_blocks(self) -> Array:
-        """The metric's block of every pair of groups, (B (G + 1)², r²); the last group is all zero, for padding."""
-        xp, G, r = self.xp, self.G, self.r
-        blocks = xp.permute_dims(xp.reshape(self.metric, (self.B, G, r, G, r)), (0, 1, 3, 2, 4))
-        blocks = xp.concat([blocks, xp.zeros_like(blocks[:, :1, ...])], axis=1)
-        blocks = xp.concat([blocks, xp.zeros_like(blocks[:, :, :1, ...])], axis=2)
-        return xp.reshape(blocks, (self.B * (G + 1) ** 2, r * r))
+        """A_t'A_t for every pair of groups, (B T (G + 1)², r²); the last group is all zero, for padding."""
+        xp, G, r = self.xp, self.G + 1, self.r
+        rows = xp.reshape(self.aligned_rows, (self.B * self.T, G * r, -1))
+        metric = xp.reshape(xp.matmul(rows, xp.matrix_transpose(rows)), (-1, G, r, G, r))
+        return xp.reshape(xp.permute_dims(metric, (0, 1, 3, 2, 4)), (-1, r * r))
 
     def slots(self, W: Array) -> Array:
         """Return coefficients (B, T, d, K) as (P, G, T, r)."""
@@ -215,11 +227,15 @@ class StackedProblems:
 
     def scores(self, W: Array) -> Array:
         """Z w of several points of every problem: (P, L, G, T, r) → (P, L, T, n)."""
+        return self._along(W, self._matrix)
+
+    def _along(self, W: Array, matrix: Array) -> Array:
+        """Several points (P, L, G, T, r) times matrices (B, T, G r, x): (P, L, T, x)."""
         xp = self.xp
         L = W.shape[1]
         V = xp.permute_dims(xp.reshape(W, (self.B, self.K * L, self.G, self.T, self.r)), (0, 3, 1, 2, 4))
-        found = xp.matmul(xp.reshape(V, (self.B, self.T, self.K * L, -1)), self._matrix)
-        return xp.reshape(xp.permute_dims(found, (0, 2, 1, 3)), (self.P, L, self.T, self.n))
+        found = xp.matmul(xp.reshape(V, (self.B, self.T, self.K * L, -1)), matrix)
+        return xp.reshape(xp.permute_dims(found, (0, 2, 1, 3)), (self.P, L, self.T, -1))
 
     def pull(self, a: Array) -> Array:
         """Z'a: (P, T, n) → (P, G, T, r)."""
@@ -227,7 +243,7 @@ class StackedProblems:
 
     def _against(self, a: Array, matrix: Array) -> Array:
         xp = self.xp
-        V = xp.permute_dims(xp.reshape(a, (self.B, self.K, self.T, self.n)), (0, 2, 1, 3))
+        V = xp.permute_dims(xp.reshape(a, (self.B, self.K, self.T, -1)), (0, 2, 1, 3))
         found = xp.matmul(V, xp.matrix_transpose(matrix))
         found = xp.reshape(found, (self.B, self.T, self.K, self.G, self.r))
         return xp.reshape(xp.permute_dims(found, (0, 2, 3, 1, 4)), (self.P, self.G, self.T, self.r))
@@ -245,21 +261,27 @@ class StackedProblems:
         return Zw + y * b[..., None]
 
     def deviation(self, W: Array) -> Array:
-        """w_t less what it is drawn to, (..., G, T, r)."""
+        """v_t less what it is drawn to, (..., G, T, r), or aligned (..., 1, T, d)."""
+        V = self._aligned(W)
         if self.center is None:
-            return W - self.xp.mean(W, axis=-2, keepdims=True)
-        return W - (self.center if W.ndim == 4 else self.center[:, None, ...])
+            return V - self.xp.mean(V, axis=-2, keepdims=True)
+        return V - (self.center if V.ndim == 4 else self.center[:, None, ...])
 
     def spread(self, direction: Array) -> Array:
         """The change of the deviation along a direction."""
-        return direction - self.xp.mean(direction, axis=-2, keepdims=True) if self.center is None else direction
+        change = self._aligned(direction)
+        return change - self.xp.mean(change, axis=-2, keepdims=True) if self.center is None else change
 
-    def weighed(self, deviation: Array) -> Array:
-        """The metric times deviations of every problem, (P, ..., G, T, r)."""
-        if self.metric is None:
-            return deviation
-        flat = self.xp.reshape(deviation, (self.B, -1, self.G * self.r))
-        return self.xp.reshape(self.xp.matmul(flat, self.metric), deviation.shape)
+    def _aligned(self, W: Array) -> Array:
+        """A_t w_t of one point or several of every problem: (P, ..., G, T, r) → (P, ..., 1, T, d)."""
+        if self.aligned_rows is None:
+            return W
+        V = self._along(W if W.ndim == 5 else W[:, None, ...], self._aligner)
+        return V[:, :, None, ...] if W.ndim == 5 else V
+
+    def drawn(self, deviation: Array) -> Array:
+        """A_t' times the deviation of one point of every problem, (P, G, T, r): half the gradient of its square."""
+        return deviation if self.aligned_rows is None else self._against(deviation[:, 0, ...], self._aligner)
 
     def penalty_value(self, W: Array) -> Array:
         """Penalty at alpha = 1 of points (P, ..., G, T, r), (P, ...)."""
@@ -272,8 +294,7 @@ class StackedProblems:
         loss = self.loss.value(self.margins(point.Zw, point.b))
         value = xp.sum(self.p[:, None, ...] * loss, axis=(2, 3)) + alpha[:, None] * self.penalty_value(point.W)
         if self.similar:
-            deviation = self.deviation(point.W)
-            value = value + similarity[:, None] * xp.sum(deviation * self.weighed(deviation), axis=(2, 3, 4))
+            value = value + similarity[:, None] * xp.sum(self.deviation(point.W) ** 2, axis=(2, 3, 4))
         return value
 
     def look(self, point: Point) -> Look:
@@ -284,11 +305,14 @@ class StackedProblems:
         a = 2 * self.p * short
         pull_b = xp.sum(a * self.y_of, axis=2) if self.fit_intercept else xp.zeros_like(point.b)
         loss = xp.sum(a * short, axis=(1, 2)) / 2
-        deviation = self.deviation(point.W) if self.similar else xp.zeros_like(point.W)
-        drawn = self.weighed(deviation)
-        spread = xp.sum(deviation * drawn, axis=(1, 2, 3)) if self.similar else xp.zeros_like(loss)
+        drawn, spread, toward = xp.zeros_like(point.W), xp.zeros_like(loss), xp.zeros_like(loss)
+        if self.similar:
+            deviation = self.deviation(point.W)
+            drawn, spread = self.drawn(deviation), xp.sum(deviation**2, axis=(1, 2, 3))
+            if self.center is not None:
+                toward = xp.sum(deviation * self.center, axis=(1, 2, 3))
         norms = self.norms(point.W)
-        return Look(a, self.pull(a), pull_b, loss, spread, self.penalty_value(point.W), drawn, norms)
+        return Look(a, self.pull(a), pull_b, loss, spread, self.penalty_value(point.W), toward, drawn, norms)
 
     def norms(self, W: Array) -> Array:
         """‖·‖_q of every atom, (P, atoms); ℓ2: the Euclidean one."""

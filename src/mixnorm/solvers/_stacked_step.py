@@ -41,9 +41,8 @@ def enter(problems: StackedProblems, point: Point, look: Look, aim: Aim, enterin
     price = aim.alpha * problems.penalty_value(direction)
     value = xp.sum(problems.p[:, None, ...] * problems.loss.value(margins), axis=(2, 3)) + price[:, None] * lengths
     if problems.similar:
-        spread = problems.spread(direction)
-        bend = xp.sum(spread * problems.weighed(spread), axis=(1, 2, 3))
-        slope = 2 * xp.sum(spread * look.drawn, axis=(1, 2, 3))
+        bend = xp.sum(problems.spread(direction) ** 2, axis=(1, 2, 3))
+        slope = 2 * xp.sum(direction * look.drawn, axis=(1, 2, 3))
         value = value + aim.similarity[:, None] * (bend[:, None] * lengths**2 + slope[:, None] * lengths)
     best = xp.take(lengths, xp.argmin(value, axis=1))
     point = Point(point.W + wide(best) * direction, point.b, point.Zw + best[:, None, None] * change[:, 0, ...])
@@ -111,14 +110,14 @@ def prepare(problems: StackedProblems, point: Point, look: Look, aim: Aim, dampi
 def _penalty_curvature(problems: StackedProblems, W: Array, look: Look, aim: Aim, rest: tuple[Array, Array]):
     """R, diagonal, k √c and gradient of the penalty at W, on slots; and the γ of the normal map, on atoms.
 
-    The similarity's and the damping's curvature is in the diagonal, but that of a metric; γ is 0 where the penalty is
-    smooth.
+    The similarity's and the damping's curvature is in the diagonal, but that of aligned subjects; γ is 0 where the
+    penalty is smooth.
     """
     xp, q, atoms = problems.xp, problems.q, problems.of_atoms
     damping, present = rest
     mask = atoms(present) & problems.real
     own = wide(damping) * problems.bend
-    if problems.metric is None:
+    if problems.aligned_rows is None:
         own = own + 2 * wide(aim.similarity)
     one, zero = xp.astype(mask, W.dtype), xp.zeros_like(W)
     tau = xp.where(present, aim.alpha[:, None] * problems.finite_beta, 0.0)
@@ -160,7 +159,7 @@ def advance(
     decrease = xp.sum(pull_b * step.db, axis=1) - xp.sum(prepared.residual * step.dw, axis=(1, 2, 3))
     predicted = step.bent + prepared.residual + wide(progress.damping) * problems.bend * step.dw
     if problems.similar:
-        predicted = predicted + 2 * wide(aim.similarity) * problems.weighed(problems.spread(step.dw))
+        predicted = predicted + 2 * wide(aim.similarity) * problems.drawn(problems.spread(step.dw))
     du = step.dw - prepared.gamma * predicted
     lengths = problems.lengths
     W = prepared.u[:, None, ...] + lengths[:, None, None, None] * du[:, None, ...]

@@ -144,7 +144,7 @@ def _batches(problems: StackedProblems, load: Load, room: int) -> list[np.ndarra
     parts = []
     while len(ids):
         largest = int(counts[ids[0]])
-        length = min(len(ids), systems_at_once(room, problems.T, largest * problems.r, problems.n))
+        length = min(len(ids), systems_at_once(room, problems.T, largest * problems.r, problems.n + problems.n_common))
         saved = np.arange(len(ids), 0, -1) * (largest - counts[ids]) * (problems.T * problems.r * problems.n)
         if saved.max() > _WORTH:
             length = min(length, int(np.argmax(saved)))
@@ -178,7 +178,7 @@ def _solve_batch(
     hessian = xp.matmul(rows, xp.matrix_transpose(rows))
     scaled = 1 < problems.q < 2 or (problems.single_atoms and T > 1)
     S = hessian
-    if problems.metric is not None:
+    if problems.aligned_rows is not None:
         S = S + 2 * chosen(similarity)[:, None, None, None] * _active_metric(problems, chosen, prepared, a)
     S = S * scale[..., :, None] * scale[..., None, :] if scaled else S
     lean = None
@@ -192,7 +192,12 @@ def _solve_batch(
         right = right + seen * (g_b / total)
     common = None
     if coupled:
-        common = xp.sqrt(2 * chosen(similarity) / T)[:, None, None, None] * scale[..., None]
+        common = xp.eye(m, dtype=S.dtype, device=S.device)
+        if problems.aligned_rows is not None:
+            aligned = xp.reshape(problems.aligned_rows, (problems.B * T * (problems.G + 1), -1))
+            common = xp.take(aligned, xp.reshape(chosen(prepared.trial_rows)[..., :a], (-1,)), axis=0)
+            common = xp.reshape(common, (M, T, m, -1))
+        common = xp.sqrt(2 * chosen(similarity) / T)[:, None, None, None] * scale[..., None] * common
     dw = _solve(problems, S, (diagonal, direction, lean), right, common)
     dw = scale * dw if scaled else dw
     bent = xp.matmul(hessian, dw[..., None])[..., 0]
@@ -205,16 +210,16 @@ def _solve_batch(
 
 
 def _active_metric(problems: StackedProblems, chosen: Callable, prepared: Prepared, a: int) -> Array:
-    """The metric on at most a active groups of some problems of one subject, (M, 1, m, m)."""
-    xp, r = problems.xp, problems.r
-    rows = chosen(prepared.trial_rows)[:, 0, :a]
-    pairs = rows[:, :, None] * (problems.G + 1) + (rows - chosen(problems.first_rows))[:, None, :]
+    """A_t'A_t on at most a active groups of some problems, (M, T, m, m)."""
+    xp, T, r = problems.xp, problems.T, problems.r
+    rows = chosen(prepared.trial_rows)[..., :a]
+    pairs = rows[..., :, None] * (problems.G + 1) + (rows - chosen(problems.first_rows)[..., None])[..., None, :]
     blocks = xp.take(problems.metric_blocks, xp.reshape(pairs, (-1,)), axis=0)
     blocks = xp.permute_dims(xp.reshape(blocks, (-1, a, a, r, r)), (0, 1, 3, 2, 4))
-    return xp.reshape(blocks, (-1, 1, a * r, a * r))
+    return xp.reshape(blocks, (-1, T, a * r, a * r))
 
 
-def _solve(problems: StackedProblems, S: Array, parts: tuple, right: Array, similarity: Array | None) -> Array:
+def _solve(problems: StackedProblems, S: Array, parts: tuple, right: Array, common: Array | None) -> Array:
     """Solve (blockdiag_t(S_t + diagonal_t − lean_t lean_t') − Σ_g k_g k_g' − the mean's part) z = right, (M, T, m)."""
     xp = problems.xp
     M, T, m = right.shape
@@ -231,8 +236,8 @@ def _solve(problems: StackedProblems, S: Array, parts: tuple, right: Array, simi
     S = add_to_diagonal(S, diagonal)
     if T == 1:
         return solve_posdef(S, right[..., None])[..., 0]
-    if similarity is not None:
-        directions.append(xp.eye(m, dtype=S.dtype, device=S.device) * similarity)
+    if common is not None:
+        directions.append(common)
     return solve_coupled(S, directions, right)
 
 

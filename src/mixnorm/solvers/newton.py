@@ -133,8 +133,10 @@ def _start(problem: Problem, first: Stack, key: tuple[int, int]) -> Point:
     """Where to begin: at the centre that the first cell draws to, else with the zero model."""
     if problem.center is None or not first.similarity[key] > 0:
         return Point.zero(*problem.Z.shape)
-    out = np.isinf(problem.beta)[problem.atom_of]
-    return problem.point(np.where(out, 0.0, problem.center), np.zeros(len(problem.center)))
+    out, W = np.isinf(problem.beta)[problem.atom_of], problem.center
+    if problem.alignment is not None:
+        W = np.stack([np.linalg.lstsq(A, v, rcond=None)[0] for A, v in zip(problem.alignment, W)])
+    return problem.point(np.where(out, 0.0, W), np.zeros(len(W)))
 
 
 def _enter_cell(problem: Problem, cell: Stack, key: tuple[int, int], point: Point) -> tuple[float, Point]:

@@ -1,18 +1,20 @@
-"""AUC of SVM, SVM-Full, MGSVM-2 and MGSVM-2s for a growing number of training trials per subject.
+"""AUC of SVM, SVM-Full, MGSVM-2, MGSVM-2s and aligned MGSVM-2s for a growing number of training trials per subject.
 
     MIXNORM_DATA=... python benchmarks/many_subjects.py uam-p300 --splits 10 --keep uam.jsonl
 
 Trials are drawn at random in each subject, features standardised on the training trials and clipped to ±5, parameters
 chosen by cross-validation inside them, tested on the other trials: means over subjects and splits, in percent.
 
-The whole grid is scored in every fold and every refit is tested, and one line per (trials, split) is added to the file
-``--keep``: a run that was stopped goes on where it was, and rules are compared without solving anything again.
+The whole grid is scored in every fold and every refit is tested, and one line per (trials, split, aligned or not) is
+added to the file ``--keep``: a run that was stopped goes on where it was, and rules are compared without solving
+anything again.
 """
 
 import argparse
 import json
 import os
 import time
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +31,8 @@ SIMILARITIES = {
     "uam-p300": (0.0, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1.0, 10.0),
     "ner2015-errp": (0.0, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 10.0),
 }
+#: Where subjects are aligned: in units of white features, whatever the data.
+ALIGNED_SIMILARITIES = (0.0, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 10.0)
 
 
 class WholeGrid(MultiTaskGroupSVCCV):
@@ -62,38 +66,42 @@ def baselines(train: tuple, test: tuple, groups: np.ndarray) -> dict[str, list[f
     return found
 
 
-def cell(recordings: dict, groups: np.ndarray, name: str, n_trials: int, seed: int) -> dict:
+def cell(recordings: dict, groups: np.ndarray, name: str, n_trials: int, seed: int, align: bool) -> dict:
     """Solve one (trials, split): the scores of the grid in every fold, and the test AUCs of all that was fitted."""
     train, test = split(recordings, n_trials, seed)
     X, y, whose = train
     start = time.process_time()
-    grid = WholeGrid(ALPHAS[name], similarities=SIMILARITIES[name], groups=groups, rehearse=False, tol=1e-3)
+    similarities = ALIGNED_SIMILARITIES if align else SIMILARITIES[name]
+    grid = WholeGrid(ALPHAS[name], similarities=similarities, groups=groups, align=align, rehearse=False, tol=1e-3)
     grid.fit(X, y, subjects=whose)
     return {
         "data": name,
         "trials": n_trials,
         "split": seed,
+        "align": align,
         "scores": grid.scores_.round(5).tolist(),
         "n_selected": grid.n_selected_.tolist(),
         "grid": test_aucs(*grid.refits_, test, grid.subjects_).round(5).tolist(),
-        **baselines(train, test, groups),
+        **({} if align else baselines(train, test, groups)),
         "seconds": round(time.process_time() - start, 1),
     }
 
 
 def run(name: str, sizes: list[int], seeds: range, keep: Path) -> list[dict]:
-    """Return the cells of all sizes and splits; what ``keep`` holds is not solved again."""
+    """Return the cells of all sizes and splits, each with its aligned one; what ``keep`` holds is not solved again."""
     lines = keep.read_text().splitlines() if keep.exists() else []
-    known = {(c["data"], c["trials"], c["split"]): c for c in map(json.loads, lines)}
+    known = {(c["data"], c["trials"], c["split"], c.get("align", False)): c for c in map(json.loads, lines)}
     recordings, groups = load(name)
-    for seed in seeds:
-        for n_trials in sizes:
-            if (name, n_trials, seed) in known:
-                continue
-            known[name, n_trials, seed] = found = cell(recordings, groups, name, n_trials, seed)
-            with keep.open("a") as file:
-                file.write(json.dumps(found) + "\n")
-    return [known[name, n_trials, seed] for n_trials in sizes for seed in seeds]
+    for seed, n_trials, align in product(seeds, sizes, (False, True)):
+        if (name, n_trials, seed, align) in known:
+            continue
+        known[name, n_trials, seed, align] = found = cell(recordings, groups, name, n_trials, seed, align)
+        with keep.open("a") as file:
+            file.write(json.dumps(found) + "\n")
+    return [
+        known[name, n_trials, seed, False] | {"aligned": known[name, n_trials, seed, True]}
+        for n_trials, seed in product(sizes, seeds)
+    ]
 
 
 def chosen(
@@ -116,6 +124,7 @@ def methods(found: dict, name: str) -> dict[str, np.ndarray]:
         "MGSVM-2s": chosen(found, name),
         "2s, best": chosen(found, name, "best"),
         "2s, best of 3 folds": chosen(found, name, "best", folds=slice(3)),
+        "2s, aligned": chosen(found["aligned"], name),
     }
 
 
@@ -142,18 +151,31 @@ def gains_in_the_same_draw(alone: np.ndarray, shared: np.ndarray) -> np.ndarray:
     return np.mean([gain_of_the_weak(alone, shared, draw, draw) for draw in draws], axis=0)
 
 
+def lead(one: np.ndarray, other: np.ndarray) -> str:
+    """Mean lead over subjects ± its standard error, and how many are ahead, from AUCs (splits, T)."""
+    leads = (one - other).mean(axis=0)
+    error = leads.std(ddof=1) / np.sqrt(len(leads))
+    return f"{leads.mean():+.2f} ± {error:.2f} ({(leads > 0).sum()} of {len(leads)})"
+
+
 def row(name: str, cells: list[dict]) -> str:
     """Return one row of the table, for one number of trials."""
     columns = [methods(found, name) for found in cells]
     aucs = {label: 100 * np.stack([c[label] for c in columns]) for label in columns[0]}
     better = max(("SVM", "SVM-Full"), key=lambda label: aucs[label].mean())
-    lead = (aucs["MGSVM-2s"] - aucs[better]).mean(axis=0)
-    error = lead.std(ddof=1) / np.sqrt(len(lead))
     shown = [f"{values.mean():.1f}" for values in aucs.values()]
-    shown.append(f"{lead.mean():+.2f} ± {error:.2f} ({(lead > 0).sum()} of {len(lead)})")
+    shown.append(lead(aucs["MGSVM-2s"], aucs[better]))
+    shown.append(lead(aucs["2s, aligned"], aucs["MGSVM-2s"]))
     if len(cells) > 1:
         most = 100 * np.stack([np.max(found["grid"], axis=(0, 1)) for found in cells])
-        for how, shared in ((gains, aucs["MGSVM-2s"]), (gains, most), (gains_in_the_same_draw, aucs["MGSVM-2s"])):
+        plain, aligned = aucs["MGSVM-2s"], aucs["2s, aligned"]
+        for how, shared in (
+            (gains, plain),
+            (gains, most),
+            (gains_in_the_same_draw, plain),
+            (gains, aligned),
+            (gains_in_the_same_draw, aligned),
+        ):
             weak, others = how(aucs["SVM"], shared)
             shown.append(f"{weak:+.1f}, {others:+.1f}")
     return f"| {cells[0]['trials']} | " + " | ".join(shown) + " |"
@@ -172,8 +194,8 @@ def main() -> None:
     cells = run(options.data, sizes, range(options.first, options.first + options.splits), options.keep)
     last = options.first + options.splits - 1
     print(f"{options.data}, splits {options.first} to {last}\n")
-    weak = ["weakest third, others: 2s − SVM", "at most", "in the same draws"]
-    heads = [*methods(cells[0], options.data), "2s above the better", *weak]
+    weak = ["weakest third, others: 2s − SVM", "at most", "in the same draws", "aligned − SVM", "in the same draws"]
+    heads = [*methods(cells[0], options.data), "2s above the better", "aligned above 2s", *weak]
     print("| trials | " + " | ".join(heads) + " |\n" + "| --- " * (1 + len(heads)) + "|")
     for n_trials in sizes:
         print(row(options.data, [c for c in cells if c["trials"] == n_trials]))

@@ -1,14 +1,17 @@
 """Many subjects learned together: shared sensors, similar classifiers (equations 8 and 9), and newcomers."""
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ._device import hosted
-from ._inputs import all_or_nothing, read_predict
+from ._inputs import Trials, all_or_nothing, read_predict
 from ._subject_classifier import SubjectClassifier, SubjectTrials
 from ._subjects import check_asymmetric, check_subject_classes, joint_stack
 from ._weights import class_balance
 from .adaptation import Leaning, adapt_to
+from .alignment import alignment, center_and_metric, newcomers_center_and_metric, subject_alignments
 from .groups import Groups
 from .metric import pull_metric, within_covariance
 from .path import Method, check_alpha, warn_unconverged
@@ -41,10 +44,14 @@ class MultiTaskClassifier(SubjectClassifier):
         nobody else's trials are needed. With no trials, or trials of one class, the newcomer gets the mean classifier
         itself; with fewer than two trials of a class strength is ∞: w̄ and an intercept of its own.
 
+        With ``align=True`` A is made of the newcomer's trials, the mean v̄ of the known ``A_t w_t`` stands for w̄, and
+        the pull is strength ‖A w − v̄‖², over the mean variance of the features. As A needs no labels, trials without
+        (``y=None``) or of one class are of use too: they give the w nearest to v̄, with the mean intercept.
+
         Parameters
         ----------
         X : trials as for `fit`, on the same channels, or None
-        y : array of shape (n,), labels in ``classes_``
+        y : array of shape (n,), labels in ``classes_``; or None
         subject : hashable
             A subject that is known already has its row replaced. The latest is who `predict` takes trials to
             belong to when no subject is named.
@@ -67,14 +74,16 @@ class MultiTaskClassifier(SubjectClassifier):
         if X is None or len(X) == 0:
             return self.mean_coef_, self.mean_intercept_, np.inf
         trials = read_predict(self, X)
-        signs = _signs(y, self.classes_, len(trials.matrix))
-        if len(np.unique(signs)) < 2:
-            return self.mean_coef_, self.mean_intercept_, np.inf
         chosen = np.isin(np.arange(len(self.groups_)), np.flatnonzero(self.group_norms_))
+        center, metric = self._drawn_to(trials, chosen[self._group_index])
+        signs = None if y is None else _signs(y, self.classes_, len(trials.matrix))
+        if signs is None and not self.align:
+            raise ValueError("y is missing: trials without labels are of use to a model with align=True only.")
+        if signs is None or len(np.unique(signs)) < 2:
+            return center, self.mean_intercept_, np.inf
         beta = np.where(chosen, self._group_weights, np.inf)
         method = Method.of(self, self.q)
-        metric = self._newcomer_metric(chosen[self._group_index])
-        problem = Leaning(method, trials, signs, self.mean_coef_, self._alpha(), beta, metric)
+        problem = Leaning(method, trials, signs, center, self._alpha(), beta, metric)
 
         def weights(mask: np.ndarray) -> np.ndarray:
             return class_balance(mask.astype(float), signs, self.classes_, self.class_weight)
@@ -83,13 +92,15 @@ class MultiTaskClassifier(SubjectClassifier):
         expected = None if gains is None else expected_gains(self.newcomer_trials_, gains, len(signs))
         return adapt_to(problem, weights, expected)
 
-    def _newcomer_metric(self, usable: np.ndarray) -> np.ndarray | None:
-        """M of the pull to the mean on usable features (d,); None: the identity, as for files of earlier versions."""
-        covariance = getattr(self, "newcomer_covariance_", None)
+    def _drawn_to(self, trials: Trials, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """What a newcomer is drawn to, (d,), and M of the pull on usable features, a mask (d,); None: the identity."""
+        if self.align and len(trials.matrix) > 1 and usable.any():
+            return newcomers_center_and_metric(trials.matrix, self._partition, self.mean_aligned_coef_, usable)
+        covariance = getattr(self, "newcomer_covariance_", None)  # a model file of an earlier version has none
         if covariance is None:
-            return None
+            return self.mean_coef_, None
         kept = usable[self._covariance_features]
-        return pull_metric(covariance[np.ix_(kept, kept)])
+        return self.mean_coef_, pull_metric(covariance[np.ix_(kept, kept)])
 
     def _put(self, subject, w: np.ndarray, b: float) -> None:
         """Append a row for a subject, or replace the one it has, and bring what speaks of sensors up to date."""
@@ -99,8 +110,12 @@ class MultiTaskClassifier(SubjectClassifier):
         self.coef_ = np.stack(rows).astype(self.coef_.dtype)
         self.intercept_ = np.array(intercepts, dtype=self.intercept_.dtype)
         self._labels = labels
-        partition = Groups(self.groups_.copy(), self._group_index.copy())
-        self._set_sensors(partition, self.coef_, Method.of(self, self.q).norm_order)
+        self._set_sensors(self._partition, self.coef_, Method.of(self, self.q).norm_order)
+
+    @property
+    def _partition(self) -> Groups:
+        """The sensors, as a partition of the features."""
+        return Groups(self.groups_.copy(), self._group_index.copy())
 
     def _keep_joint(self, data: SubjectTrials, joint: SubjectTrials, stack: Stack, solution: Solution) -> None:
         """Set the fitted attributes from the joint problem, then fit those who lean on it."""
@@ -108,6 +123,8 @@ class MultiTaskClassifier(SubjectClassifier):
         self._group_weights = stack.group_weights[0, :, -1]
         self._group_index = stack.groups.index.copy()
         self._keep_mean(joint.subjects.labels)
+        if self.align:
+            self.mean_aligned_coef_ = np.matmul(stack.alignment[0], solution.W[0, :, :, -1:]).mean(axis=0)[:, 0]
         leaning = [label for label in data.subjects.labels if label not in self._labels]
         for label in leaning:
             self._put(label, *self._leaning_classifier(data.take([label])))
@@ -126,7 +143,8 @@ class MultiTaskClassifier(SubjectClassifier):
             return self._balanced(data, data.weights * mask)
 
         method = Method.of(self, self.q)
-        table = Rehearsal(method, joint, self._group_weights, self._alpha(), self._similarity(), weigh).gains()
+        cell = self._alpha(), self._similarity()
+        table = Rehearsal(method, joint, self._group_weights, *cell, weigh, self.align).gains()
         if table is not None:
             self.newcomer_trials_, self.newcomer_gains_ = table
 
@@ -135,9 +153,18 @@ class MultiTaskClassifier(SubjectClassifier):
         if len(np.unique(data.signs[data.weights > 0])) < 2:
             return self.mean_coef_, self.mean_intercept_
         weights, method = self._balanced(data, data.weights), Method.of(self, self.q)
-        problem = Leaning(method, data.trials, data.signs, self.mean_coef_, self._alpha(), self._group_weights)
+        center, metric = self.mean_coef_, None
+        if self.align:
+            A = alignment(data.trials.matrix, weights, self._partition)
+            usable = np.isfinite(self._group_weights)[self._group_index]
+            center, metric = center_and_metric(A, self.mean_aligned_coef_, usable)
+        problem = Leaning(method, data.trials, data.signs, center, self._alpha(), self._group_weights, metric)
         W, b = problem.solve(weights[:, None], np.array([self._similarity()]))
         return W[0, :, 0], b[0, 0]
+
+    def _aligned(self, stack: Stack) -> Stack:
+        """Let the subjects of a joint problem be compared in coordinates of their own, if that is wanted."""
+        return replace(stack, alignment=subject_alignments(stack)) if self.align else stack
 
     def _joint(self, data: SubjectTrials) -> SubjectTrials:
         """Return the trials of the subjects who share; each must have both classes."""
@@ -177,10 +204,16 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         Strength of the pull to the mean classifier, in (loss units) × (feature units)²; 0: sensors alone are shared.
     penalty, q, groups, group_weights, adaptive, fit_intercept, tol, max_iter, solver
         As in `GroupSVC`.
+    align : bool
+        Whether classifiers are compared in coordinates that make everybody's trials white, similarity
+        Σ_t ‖A_t w_t − v̄‖² with v̄ the mean of the A_t w_t and A_t = R_t^½ ⊗ S_t^½, R_t and S_t being the covariances
+        between the sensors and between the samples of subject t's trials, 3 % white noise added; sensors are chosen as
+        before. Ongoing activity differs between people more than their responses do: on the recordings in
+        benchmarks/many_subjects.md this gains 2 to 4 points of AUC. It needs the same samples of every sensor.
     asymmetric : list of subjects or None
         These lean on the others without pulling them: the joint problem is solved without them, then each minimises
-        its own mean loss + similarity ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q with the others' mean w̄ fixed. One with trials
-        of one class only gets the mean classifier.
+        its own mean loss + similarity ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q with the others' mean w̄ fixed (aligned:
+        similarity ‖A w − v̄‖²). One with trials of one class only gets the mean classifier.
     class_weight : dict, "balanced" or None
         "balanced" within each subject.
     rehearse : bool
@@ -195,6 +228,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
     coef_, intercept_ : ndarrays of shape (T, d) and (T,)
     mean_coef_, mean_intercept_ : ndarray of shape (d,), float
         The mean classifier: the plain mean over those who were learned jointly.
+    mean_aligned_coef_ : ndarray of shape (d,)
+        v̄, with ``align=True``.
     groups_, group_norms_, selected_groups_ : ndarrays
         As in `GroupSVC`; norms over all subjects.
     dual_gap_, objective_, n_iter_
@@ -241,6 +276,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         groups=None,
         group_weights=None,
         adaptive=False,
+        align=False,
         asymmetric=None,
         fit_intercept=True,
         class_weight=None,
@@ -256,6 +292,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         self.groups = groups
         self.group_weights = group_weights
         self.adaptive = adaptive
+        self.align = align
         self.asymmetric = asymmetric
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -301,7 +338,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         joint = self._joint(data)
         weights = self._balanced(joint, joint.weights)
         check_subject_classes(weights, joint.signs, self.classes_, joint.subjects)
-        stack = joint_stack(method, joint.trials, joint.signs, weights[:, None], joint.subjects)
+        stack = self._aligned(joint_stack(method, joint.trials, joint.signs, weights[:, None], joint.subjects))
         cell = np.full((1, 1, 1), alpha), np.full((1, 1, 1), similarity)
         solution = method.solve(stack, *cell)[0]
         if self.adaptive:

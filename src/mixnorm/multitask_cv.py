@@ -32,10 +32,12 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         A number: a log grid from alpha_max (on all training data) down to 1e-3 of it.
     similarities : int or sequence of floats
         A number S: 0 and S − 1 values log-spaced from 1e-2 to 1e2, in units of the mean square of the features over
-        the number of subjects, the curvature of the loss that similarity competes with. A sequence: as given.
-    penalty, q, groups, group_weights, adaptive, asymmetric, fit_intercept, class_weight, tol, max_iter, solver
+        the number of subjects, the curvature of the loss that similarity competes with (aligned: one over the number
+        of subjects). A sequence: as given.
+    penalty, q, groups, group_weights, adaptive, align, asymmetric, fit_intercept, class_weight, tol, max_iter, solver
         As in `MultiTaskGroupSVC`. Adaptive: as in `GroupSVCCV`, the first stage at the (alpha, similarity) that
-        cross-validation with plain weights chooses.
+        cross-validation with plain weights chooses. Alignments, which know no labels, are made once, of all training
+        trials.
     cv : int, splitter, iterable of splits, or None
         Divides the trials of each subject by itself; an iterable of splits divides all trials at once. None: two
         divisions, into three stratified folds in order and into five shuffled ones, fewer where some subject has fewer
@@ -63,7 +65,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     n_selected_ : ndarray of shape (S, A)
         Number of sensors of the refits.
     subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_
-    newcomer_trials_, newcomer_gains_, newcomer_covariance_, dual_gap_, objective_, n_iter_
+    mean_aligned_coef_, newcomer_trials_, newcomer_gains_, newcomer_covariance_, dual_gap_, objective_, n_iter_
         Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
 
     Examples
@@ -89,6 +91,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         groups=None,
         group_weights=None,
         adaptive=False,
+        align=False,
         asymmetric=None,
         fit_intercept=True,
         class_weight=None,
@@ -109,6 +112,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         self.groups = groups
         self.group_weights = group_weights
         self.adaptive = adaptive
+        self.align = align
         self.asymmetric = asymmetric
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -158,7 +162,8 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         labels = self.classes_[(joint.signs > 0).astype(int)]
         cv = Divisions(fewest_of_a_class(joint)) if self.cv is None else self.cv
         folds = split_subjects(cv, joint, labels, _rows_of(routed.split, data, joint))
-        stack = joint_stack(method, joint.trials, joint.signs, self._columns(joint, folds), joint.subjects)
+        columns = self._columns(joint, folds)
+        stack = self._aligned(joint_stack(method, joint.trials, joint.signs, columns, joint.subjects))
         scorer = _Scorer(joint, labels, folds, self.scoring, _rows_of(routed.score, data, joint))
         candidates = self._candidates(method, stack, scorer)
         found, place = self._choose(candidates)
@@ -234,7 +239,7 @@ class _Scorer:
 
 
 def check_similarities(similarities, stack: Stack) -> np.ndarray:
-    """Return the similarities (S,): as given, or 0 and a log grid in units of mean(x²)/T of the stack."""
+    """Return the similarities (S,): as given, or 0 and a log grid in units of mean(x²)/T of the stack, 1/T aligned."""
     if isinstance(similarities, int | np.integer) and not isinstance(similarities, bool):
         if similarities < 1:
             raise ValueError(
@@ -242,7 +247,7 @@ def check_similarities(similarities, stack: Stack) -> np.ndarray:
             )
         used = stack.trial_weight[0, :, :, -1]
         square = float(np.sum(used[..., None] * stack.X[0] ** 2)) / stack.shape[3]
-        unit = (square if square > 0 else 1.0) / stack.shape[1]
+        unit = (square if square > 0 and stack.alignment is None else 1.0) / stack.shape[1]
         return np.concatenate([[0.0], unit * np.geomspace(*SIMILARITY_RANGE, similarities - 1)])
     values = np.asarray(similarities, dtype=float)
     if values.ndim != 1 or not len(values):

@@ -15,6 +15,8 @@ from ._folds import auc
 from ._subject_classifier import SubjectTrials
 from ._subjects import joint_stack
 from .adaptation import STRENGTHS, Leaning, n_worth_trying
+from .alignment import newcomers_center_and_metric, subject_alignments
+from .groups import Groups
 from .metric import pull_metric, within_covariance
 from .path import Method
 
@@ -34,7 +36,7 @@ Weigh = Callable[[SubjectTrials, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """The joint problem that is rehearsed: its method, trials, β (G,), alpha, similarity, and weights of trials."""
+    """The joint problem that is rehearsed: its method, trials, β (G,), alpha, similarity, weights of trials, align."""
 
     method: Method
     data: SubjectTrials
@@ -42,6 +44,7 @@ class Rehearsal:
     alpha: float
     similarity: float
     weigh: Weigh
+    align: bool = False
 
     def gains(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Return numbers of calibration trials (M,) and the mean gains (M, S); None where nobody can rehearse.
@@ -56,48 +59,70 @@ class Rehearsal:
         n_parts = min(_PARTS, len(labels))
         for left_out in (labels[part::n_parts] for part in range(n_parts)):
             others = self.data.take([label for label in labels if label not in left_out])
-            drawn_to = self._mean_classifier(others)
+            mean = self._mean_classifier(others)
             for label in left_out:
                 for gains, size in zip(found, sizes):
-                    gains += self._gains_of(self.data.take([label]), drawn_to, size)
+                    gains += self._gains_of(self.data.take([label]), mean, size)
         kept = [m for m, gains in enumerate(found) if gains]
         if not kept:
             return None
         return sizes[kept], np.stack([np.mean(found[m], axis=0) for m in kept])
 
-    def _mean_classifier(self, others: SubjectTrials) -> dict[str, np.ndarray | None]:
-        """Solve the joint problem of some; return w̄, β with ∞ for the sensors that it left out, and M."""
+    def _mean_classifier(self, others: SubjectTrials) -> "_Mean":
+        """Solve the joint problem of some."""
         weights = self.weigh(others, np.ones(len(others.signs), dtype=bool))
         stack = joint_stack(self.method, others.trials, others.signs, weights[:, None], others.subjects)
         stack = replace(stack, group_weights=self.group_weights[None, :, None])
+        if self.align:
+            stack = replace(stack, alignment=subject_alignments(stack))
         cell = np.full((1, 1, 1), self.alpha), np.full((1, 1, 1), self.similarity)
         W = replace(self.method, tol=max(self.method.tol, _TOL)).solve(stack, *cell)[0].W
         chosen = (stack.groups.to_blocks(W) != 0).any(axis=2)[0, :, 0]
-        features = np.flatnonzero(chosen[stack.groups.index])
-        return {
-            "center": W[0, :, :, 0].mean(axis=0),
-            "group_weights": np.where(chosen, self.group_weights, np.inf),
-            "metric": pull_metric(within_covariance(stack, features)),
-        }
+        usable = chosen[stack.groups.index]
+        if self.align:
+            W, metric = np.matmul(stack.alignment, W), None
+        else:
+            metric = pull_metric(within_covariance(stack, np.flatnonzero(usable)))
+        beta = np.where(chosen, self.group_weights, np.inf)
+        return _Mean(W[0, :, :, 0].mean(axis=0), beta, usable, metric, stack.groups if self.align else None)
 
-    def _gains_of(self, own: SubjectTrials, drawn_to: dict, size: float) -> list[np.ndarray]:
+    def _gains_of(self, own: SubjectTrials, mean: "_Mean", size: float) -> list[np.ndarray]:
         """Return the gains (S,) of one subject in every draw of so many trials; none where it has too few.
 
         Strengths that are not worth trying take the gain of the last one that is.
         """
-        masks = _draws(own.signs, own.weights > 0, size)
-        if not masks:
-            return []
-        problem = Leaning(self.method, own.trials, own.signs, alpha=self.alpha, rough=True, **drawn_to)
-        columns = np.stack([self.weigh(own, mask) for mask in masks], axis=1)
-        tried = n_worth_trying(size)
-        W, _ = problem.solve(columns, problem.unit * STRENGTHS[:tried])
-        found = []
-        for k, mask in enumerate(masks):
+        tried, found = n_worth_trying(size), []
+        for mask in _draws(own.signs, own.weights > 0, size):
+            center, metric = mean.drawn_to(own.trials.matrix[mask])
+            problem = Leaning(
+                self.method, own.trials, own.signs, center, self.alpha, mean.group_weights, metric, rough=True
+            )
+            W, _ = problem.solve(self.weigh(own, mask)[:, None], problem.unit * STRENGTHS[:tried])
             rest = ~mask & (own.weights > 0)
-            aucs = auc(own.signs[rest], own.trials.matrix[rest] @ W[:, :, k].T)
+            aucs = auc(own.signs[rest], own.trials.matrix[rest] @ W[:, :, 0].T)
             found.append(np.pad(aucs - aucs[0], (0, len(STRENGTHS) - tried), mode="edge"))
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Mean:
+    """The mean classifier w̄ (d,) of some subjects, or v̄ in the coordinates that align them.
+
+    With β (G,), ∞ for the sensors that they left out, the mask (d,) of the features they use, and M of the pull to w̄;
+    or with the sensors, where each newcomer's own trials give M.
+    """
+
+    coef: np.ndarray
+    group_weights: np.ndarray
+    usable: np.ndarray
+    metric: np.ndarray | None
+    groups: Groups | None
+
+    def drawn_to(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """What a newcomer with trials X (n, d) is drawn to, (d,), and by which M."""
+        if self.groups is None or not self.usable.any():
+            return self.coef, self.metric
+        return newcomers_center_and_metric(X, self.groups, self.coef, self.usable)
 
 
 def expected_gains(sizes: np.ndarray, gains: np.ndarray, n_trials: int) -> np.ndarray:

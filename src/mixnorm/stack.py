@@ -157,7 +157,7 @@ class Stack:
         return V - (xp.mean(V, axis=1, keepdims=True) if self.center is None else self.center)
 
     def drawn(self, deviation: Array) -> Array:
-        """A_t' times a deviation, (B, T, d, K): half the gradient of its square, since deviations from a mean sum to 0."""
+        """A_t' times a deviation, (B, T, d, K): half the gradient of its square."""
         return deviation if self.alignment is None else matmul_transposed(self.alignment, deviation)
 
     @cached_property

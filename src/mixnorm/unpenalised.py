@@ -22,8 +22,8 @@ class _FreeCoordinates:
     """The unpenalised coordinates θ (T, p) of one problem: margins of subject t = offset_t + E_t θ_t.
 
     E (T, n, p) has one column per unpenalised feature (signed by y), then one for the intercept. The similarity term
-    is similarity Σ_t ‖v_t − v̄‖² of v_t = maps_t θ_t[:m] + held_t, or ‖v_t‖² where there is a fixed centre, which is then
-    subtracted in ``held`` (T, D); maps (T, D, m) is the identity, or the free columns of the subjects' alignments.
+    is similarity Σ_t ‖v_t − v̄‖² of v_t = maps_t θ_t[:m] + held_t, or ‖v_t‖² where there is a fixed centre, which is
+    then subtracted in ``held`` (T, D); maps (T, D, m) is the identity, or the free columns of the alignments.
     """
 
     E: np.ndarray
@@ -56,11 +56,13 @@ class _FreeCoordinates:
     def gradient(self, theta: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Of the loss plus the similarity term, a (T, n) being the dual variable at θ."""
         out = -self.sums(a)
-        out[:, self.coefficients] += 2 * np.sqrt(self.similarity) * np.matmul(self.pull(theta)[:, None], self.maps)[:, 0]
+        out[:, self.coefficients] += (
+            2 * np.sqrt(self.similarity) * np.matmul(self.pull(theta)[:, None], self.maps)[:, 0]
+        )
         return out
 
     def newton_step(self, curvature: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """Solve (H + the similarity term's Hessian) step = −gradient, H_t = E_t' diag(curvature_t) E_t; the least squares.
+        """Solve (H + the similarity term's Hessian) step = −gradient, H_t = E_t' diag(curvature_t) E_t; least squares.
 
         With D_t = H_t + 2 similarity J_t'J_t, J_t being maps_t on the coefficients, and z the mean of the J_t step_t,
 
@@ -137,7 +139,9 @@ def _free_coordinates(stack: Stack, W: Array, i: int, k: int) -> _FreeCoordinate
         signed = np.concatenate([signed, y[:, :, None]], axis=-1)
     similarity, weight = float(to_numpy(stack.similarity)[i, k]), to_numpy(stack.trial_weight)[i, :, :, k]
     maps, held = _maps_and_held(stack, to_numpy(W)[i, :, :, k], features, i, k)
-    return _FreeCoordinates(signed, weight, features, similarity, maps, held, stack.center is None, stack.alignment is not None)
+    return _FreeCoordinates(
+        signed, weight, features, similarity, maps, held, stack.center is None, stack.alignment is not None
+    )
 
 
 def _maps_and_held(stack: Stack, W: np.ndarray, features: np.ndarray, i: int, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -94,7 +94,9 @@ class MultiTaskClassifier(SubjectClassifier):
 
     def _drawn_to(self, trials: Trials, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """What a newcomer is drawn to, (d,), and M of the pull on usable features, a mask (d,); None: the identity."""
-        if self.align and len(trials.matrix) > 1 and usable.any():
+        if self.align:
+            if len(trials.matrix) < 2 or not usable.any():
+                return self.mean_coef_, None
             return newcomers_center_and_metric(trials.matrix, self._partition, self.mean_aligned_coef_, usable)
         covariance = getattr(self, "newcomer_covariance_", None)  # a model file of an earlier version has none
         if covariance is None:
@@ -123,6 +125,7 @@ class MultiTaskClassifier(SubjectClassifier):
         self._group_weights = stack.group_weights[0, :, -1]
         self._group_index = stack.groups.index.copy()
         self._keep_mean(joint.subjects.labels)
+        self.mean_aligned_coef_ = None
         if self.align:
             self.mean_aligned_coef_ = np.matmul(stack.alignment[0], solution.W[0, :, :, -1:]).mean(axis=0)[:, 0]
         leaning = [label for label in data.subjects.labels if label not in self._labels]
@@ -131,7 +134,7 @@ class MultiTaskClassifier(SubjectClassifier):
         order = [self._labels.index(label) for label in data.subjects.labels]
         self.coef_, self.intercept_, self._labels = self.coef_[order], self.intercept_[order], data.subjects.labels
         self._covariance_features = np.flatnonzero(self.group_norms_[self._group_index])
-        self.newcomer_covariance_ = within_covariance(stack, self._covariance_features)
+        self.newcomer_covariance_ = None if self.align else within_covariance(stack, self._covariance_features)
 
     def _rehearse(self, joint: SubjectTrials) -> None:
         """Let the known subjects rehearse being newcomers, if that is wanted, and keep what came of it."""
@@ -228,7 +231,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
     coef_, intercept_ : ndarrays of shape (T, d) and (T,)
     mean_coef_, mean_intercept_ : ndarray of shape (d,), float
         The mean classifier: the plain mean over those who were learned jointly.
-    mean_aligned_coef_ : ndarray of shape (d,)
+    mean_aligned_coef_ : ndarray of shape (d,), or None
         v̄, with ``align=True``.
     groups_, group_norms_, selected_groups_ : ndarrays
         As in `GroupSVC`; norms over all subjects.
@@ -241,7 +244,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         of the mean square of the features) gained over ∞ in the mean of the subjects. None: not rehearsed, or by fewer
         than three subjects.
     newcomer_covariance_ : ndarray of shape (m, m), or None
-        C of the newcomer's pull, on the m features of the sensors selected at fit, at most 1000; see `adapt`.
+        C of the newcomer's pull, on the m features of the sensors selected at fit, at most 1000; see `adapt`. None
+        with ``align=True``.
 
     Notes
     -----

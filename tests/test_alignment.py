@@ -1,0 +1,262 @@
+"""Subjects compared where everybody's trials are white: the maps, the joint fit, those who lean, and newcomers."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.linalg import sqrtm
+from sklearn.metrics import roc_auc_score
+
+from cohorts import cohort, stacked
+from mixnorm import GroupSVC, MultiTaskGroupSVC, MultiTaskGroupSVCCV, load, save
+from mixnorm import alignment as module
+from mixnorm.alignment import alignment
+from mixnorm.groups import Groups
+from reference import convex_reference, objective
+
+ALPHA, SIMILARITY = 0.02, 0.3
+
+
+def coloured(n_subjects, seed=0, sizes=(40, 25, 60, 31)):
+    """Subjects whose 6 sensors × 3 samples are mixed in another way in each: (Xs, ys, groups)."""
+    Xs, ys, groups = cohort(n_subjects, seed=seed, sizes=sizes)
+    rng = np.random.default_rng(seed)
+    mixed = []
+    for X in Xs:
+        space, time = rng.normal(size=(6, 6)) + np.eye(6), rng.normal(size=(3, 3)) + 2 * np.eye(3)
+        mixed.append(np.einsum("ab,nbs,st->nat", space, X.reshape(-1, 6, 3), time).reshape(-1, 18))
+    return mixed, ys, groups
+
+
+def slow_alignment(X, groups, weights=None):
+    """A by its formula, number by number: R over trials and samples, S over trials and white sensors, 3 % noise."""
+    weights = np.ones(len(X)) if weights is None else weights
+    p = weights / weights.sum()
+    features = [np.flatnonzero(groups == g) for g in np.unique(groups)]
+    C, r = len(features), len(features[0])
+    trials = [np.array([x[own] for own in features]) for x in X - p @ X]
+    R = sum(p_i * x @ x.T for p_i, x in zip(p, trials)) / r
+    R = 0.97 * R + 0.03 * np.trace(R) / C * np.eye(C)
+    inverse = np.linalg.inv(sqrtm(R).real)
+    S = sum(p_i * (inverse @ x).T @ (inverse @ x) for p_i, x in zip(p, trials)) / C
+    S = 0.97 * S + 0.03 * np.trace(S) / r * np.eye(r)
+    root_R, root_S = sqrtm(R).real, sqrtm(S).real
+    A = np.zeros((X.shape[1], X.shape[1]))
+    for a, own in enumerate(features):
+        for b, other in enumerate(features):
+            A[np.ix_(own, other)] = root_R[a, b] * root_S
+    return A
+
+
+def fit(data, align=True, alpha=ALPHA, similarity=SIMILARITY, **options):
+    Xs, ys, groups = data
+    X, y, subjects = stacked(Xs, ys)
+    model = MultiTaskGroupSVC(alpha, similarity=similarity, groups=groups, align=align, tol=1e-9, **options)
+    return model.fit(X, y, subjects=subjects)
+
+
+# --- the maps ---
+
+
+@pytest.mark.parametrize("order", ["in order", "mixed"])
+def test_the_map_is_the_root_of_covariances_over_sensors_and_over_samples(order):
+    (X,), _, groups = coloured(1)
+    weights = np.random.default_rng(1).uniform(0, 1, len(X))
+    weights[::5] = 0.0
+    if order == "mixed":
+        places = np.random.default_rng(2).permutation(18)
+        X, groups = X[:, places], groups[places]
+    found = alignment(X, weights, Groups.from_labels(groups, 18))
+    np.testing.assert_allclose(found, slow_alignment(X, groups, weights), atol=1e-10)
+
+
+def test_trials_are_white_in_its_coordinates(monkeypatch):
+    monkeypatch.setattr(module, "WHITE_SHARE", 1e-9)
+    rng = np.random.default_rng(0)
+    space, time = rng.normal(size=(6, 6)), rng.normal(size=(3, 3))
+    X = np.einsum("ab,nbs,st->nat", space, rng.normal(size=(100_000, 6, 3)), time).reshape(-1, 18)
+    groups = Groups.from_channels(list("abcdef"), 3)
+    white = np.linalg.solve(alignment(X, np.ones(len(X)), groups), X.T)
+    np.testing.assert_allclose(np.cov(white), np.eye(18), atol=0.02)
+
+
+def test_a_dead_sensor_and_constant_trials_have_a_map_too():
+    (X,), _, groups = coloured(1)
+    X[:, groups == 2] = 0.0
+    for trials in (X, np.ones((5, 18))):
+        A = alignment(trials, np.ones(len(trials)), Groups.from_labels(groups, 18))
+        assert np.linalg.eigvalsh(A).min() > 1e-3
+
+
+# --- the joint fit ---
+
+
+@pytest.mark.parametrize(("penalty", "q"), [("group", 2.0), ("group", 1.5), ("l1", 2.0), ("l2", 2.0)])
+def test_the_fit_is_the_convex_solvers_of_aligned_subjects(penalty, q):
+    data = Xs, ys, groups = coloured(3)
+    model = fit(data, penalty=penalty, q=q)
+    A = [slow_alignment(X, groups) for X in Xs]
+    how = {"alpha": ALPHA, "similarity": SIMILARITY, "penalty": penalty, "q": q, "groups": groups, "alignment": A}
+    optimum = convex_reference(Xs, ys, **how)[0]
+    assert objective(Xs, ys, model.coef_, model.intercept_, **how) == pytest.approx(optimum, rel=1e-7)
+    assert model.objective_ == pytest.approx(optimum, rel=1e-7)
+    assert model.dual_gap_ <= 1e-9
+    np.testing.assert_allclose(model.mean_aligned_coef_, np.mean([a @ w for a, w in zip(A, model.coef_)], axis=0))
+    assert convex_reference(Xs, ys, **{**how, "alignment": None})[0] != pytest.approx(optimum, rel=1e-3)
+
+
+def test_weights_of_trials_count_in_the_maps_too():
+    Xs, ys, groups = coloured(2)
+    weights = np.random.default_rng(0).uniform(0.1, 2, 65)
+    X, y, subjects = stacked(Xs, ys)
+    model = MultiTaskGroupSVC(ALPHA, similarity=SIMILARITY, groups=groups, align=True, tol=1e-9)
+    model.fit(X, y, subjects=subjects, sample_weight=weights)
+    ss = [weights[:40], weights[40:]]
+    A = [slow_alignment(X, groups, s) for X, s in zip(Xs, ss)]
+    how = {"alpha": ALPHA, "similarity": SIMILARITY, "groups": groups, "alignment": A}
+    assert model.objective_ == pytest.approx(convex_reference(Xs, ys, s=ss, **how)[0], rel=1e-7)
+
+
+def test_limits():
+    data = Xs, ys, groups = coloured(3)
+    np.testing.assert_allclose(
+        fit(data, similarity=0.0).coef_, fit(data, align=False, similarity=0.0).coef_, atol=1e-6
+    )
+    alone = fit((Xs[:1], ys[:1], groups))
+    single = GroupSVC(ALPHA, groups=groups, tol=1e-9).fit(Xs[0], ys[0])
+    np.testing.assert_allclose(alone.coef_, single.coef_, atol=1e-6)
+    same = fit(data, penalty="l2", similarity=1e4)
+    V = [slow_alignment(X, groups) @ w for X, w in zip(Xs, same.coef_)]
+    np.testing.assert_allclose(V - np.mean(V, axis=0), 0.0, atol=1e-3 * np.abs(V).max())
+    assert np.abs(same.coef_ - same.coef_.mean(axis=0)).max() > 0.1 * np.abs(same.coef_).max()
+
+
+def alike_in_their_responses(rng, n=60, n_subjects=6):
+    """The same response in everybody, behind ongoing activity that is mixed into the sensors differently in each."""
+    response = np.outer(np.sin(np.arange(5)), np.hanning(6))
+    out = []
+    for _ in range(n_subjects):
+        mixing = rng.normal(size=(5, 5)) * np.array([3, 1, 1, 0.3, 0.3])
+        y = np.tile([0, 1], n // 2)
+        out.append((np.einsum("cd,nds->ncs", mixing, rng.normal(size=(n, 5, 6))) + np.multiply.outer(y, response), y))
+    return out
+
+
+def test_subjects_who_differ_in_ongoing_activity_alone_are_learned_better_aligned():
+    rng = np.random.default_rng(0)
+    data = alike_in_their_responses(rng, n=200)
+    X, y = (np.concatenate([part[i][:40] for part in data]) for i in (0, 1))
+    subjects, aucs = np.repeat(np.arange(6), 40), {}
+    for align in (False, True):
+        model = MultiTaskGroupSVCCV(5, similarities=5, align=align, rehearse=False, tol=1e-4)
+        model.fit(X, y, subjects=subjects)
+        scores = [model.decision_function(part[0][40:], subjects=t) for t, part in enumerate(data)]
+        aucs[align] = np.mean([roc_auc_score(part[1][40:], s) for part, s in zip(data, scores)])
+    assert aucs[True] > aucs[False] + 0.03
+
+
+def test_the_refit_of_a_cross_validation_is_the_fit_at_what_it_chose():
+    Xs, ys, groups = coloured(3)
+    X, y, subjects = stacked(Xs, ys)
+    found = MultiTaskGroupSVCCV(4, similarities=3, groups=groups, align=True, rehearse=False, tol=1e-9)
+    found.fit(X, y, subjects=subjects)
+    np.testing.assert_allclose(found.similarities_, np.array([0.0, 1e-2, 1e2]) / 3)  # of white features
+    again = fit((Xs, ys, groups), alpha=found.alpha_, similarity=found.similarity_)
+    np.testing.assert_allclose(found.coef_, again.coef_, atol=1e-6)
+
+
+# --- those who lean, and newcomers ---
+
+
+def leaning_problem(X, y, model, root, target, strength, sensors):
+    """Optimum by cvxpy, and value at the last row, of a subject's own loss + strength ‖root w − target‖² + the norm."""
+    groups = np.asarray(model.groups)
+    w, b = cp.Variable(X.shape[1]), cp.Variable()
+    cost = cp.sum_squares(cp.pos(1 - cp.multiply(y, X @ w + b))) / len(y)
+    cost += strength * cp.sum_squares(root @ w - target)
+    cost += model.alpha * sum(cp.norm2(w[np.flatnonzero(groups == g)]) for g in sensors)
+    held = [w[np.flatnonzero(~np.isin(groups, sensors))] == 0] if len(sensors) < 6 else []
+    optimum = cp.Problem(cp.Minimize(cost), held).solve(
+        solver=cp.CLARABEL, tol_gap_rel=1e-9, tol_gap_abs=1e-10, tol_feas=1e-9
+    )
+    w.value, b.value = model.coef_[-1], model.intercept_[-1]
+    return optimum, cost.value
+
+
+def test_who_leans_is_drawn_to_the_mean_in_its_own_coordinates_and_moves_nobody():
+    Xs, ys, groups = coloured(4)
+    model = fit((Xs, ys, groups), asymmetric=["S3"])
+    others = fit((Xs[:3], ys[:3], groups))
+    np.testing.assert_array_equal(model.coef_[:3], others.coef_)
+    root = slow_alignment(Xs[3], groups)
+    optimum, value = leaning_problem(Xs[3], ys[3], model, root, others.mean_aligned_coef_, SIMILARITY, range(6))
+    assert value == pytest.approx(optimum, rel=1e-7)
+
+
+def test_a_newcomer_is_drawn_to_the_mean_in_its_own_coordinates_on_the_selected_sensors():
+    Xs, ys, groups = coloured(4, seed=1)
+    model = fit((Xs[:3], ys[:3], groups), group_weights={0: np.inf, 3: np.inf})
+    before = model.coef_.copy()
+    model.adapt(Xs[3], ys[3], subject="new")
+    np.testing.assert_array_equal(model.coef_[:3], before)
+    assert 0 < model.strength_ < np.inf
+    sensors = model.selected_groups_
+    assert not {0, 3} & set(sensors.tolist())
+    root, usable = slow_alignment(Xs[3], groups), np.isin(groups, sensors)
+    size = np.mean(np.sum(root[:, usable] ** 2, axis=0))
+    optimum, value = leaning_problem(
+        Xs[3], ys[3], model, root, model.mean_aligned_coef_, model.strength_ / size, sensors
+    )
+    assert value == pytest.approx(optimum, rel=1e-7)
+
+
+def test_trials_without_labels_give_the_classifier_nearest_to_the_mean():
+    Xs, ys, groups = coloured(4, seed=1)
+    model = fit((Xs[:3], ys[:3], groups), group_weights={0: np.inf})
+    usable = np.isin(groups, model.selected_groups_)
+    root = slow_alignment(Xs[3], groups)
+    nearest = np.linalg.lstsq(root[:, usable], model.mean_aligned_coef_, rcond=None)[0]
+    for y in (None, np.ones(31)):
+        model.adapt(Xs[3], y, subject="new")
+        np.testing.assert_allclose(model.coef_[-1][usable], nearest, atol=1e-9)
+        assert not model.coef_[-1][~usable].any()
+        assert model.intercept_[-1] == model.mean_intercept_
+        assert model.strength_ == np.inf
+
+
+def test_without_trials_or_with_one_the_newcomer_gets_the_mean_classifier():
+    Xs, ys, groups = coloured(4)
+    model = fit((Xs[:3], ys[:3], groups))
+    for X, y in ((None, None), (Xs[3][:1], None), (Xs[3][:1], ys[3][:1])):
+        model.adapt(X, y, subject="new")
+        np.testing.assert_array_equal(model.coef_[-1], model.mean_coef_)
+
+
+def test_a_loaded_model_adapts_as_the_saved_one(tmp_path):
+    Xs, ys, groups = coloured(4)
+    model = fit((Xs[:3], ys[:3], groups), rehearse=True)
+    assert np.isfinite(model.newcomer_gains_).all()
+    save(model, tmp_path / "model.mixnorm")
+    again = load(tmp_path / "model.mixnorm").adapt(Xs[3], ys[3])
+    np.testing.assert_array_equal(again.coef_, model.adapt(Xs[3], ys[3]).coef_)
+
+
+# --- bad input ---
+
+
+def test_sensors_of_unequal_size_are_named():
+    Xs, ys, _ = coloured(2)
+    groups = ["Fz"] * 7 + ["Pz"] * 6 + ["Oz"] * 5
+    with pytest.raises(ValueError, match="sensor 'Fz' has 7 features and sensor 'Oz' has 5"):
+        fit((Xs, ys, groups))
+
+
+def test_too_many_features_are_refused_before_anything_is_solved(monkeypatch):
+    monkeypatch.setattr(module, "MOST_FEATURES", 17)
+    with pytest.raises(ValueError, match="at most 17 features, but X has 18"):
+        fit(coloured(2))
+
+
+def test_trials_without_labels_need_an_aligned_model():
+    Xs, ys, groups = coloured(3)
+    with pytest.raises(ValueError, match="align=True"):
+        fit((Xs[:2], ys[:2], groups), align=False).adapt(Xs[2], subject="new")

@@ -4,7 +4,8 @@
 
 The others are learned jointly on ``--trials`` trials each (features standardised subject by subject, clipped to ±5);
 the newcomer's features are standardised on its calibration trials (without any, or with ``--unlabelled``: on all its
-trials, for which no label is needed).
+trials, for which no label is needed). "aligned" are newcomers of a joint fit with ``align=True``: once drawn to the
+mean with their labels, once by their trials alone (without calibration trials: by all of them).
 AUC on all its other trials: means over subjects and draws, in percent. One line per (draw, subject) is added to the
 file ``--keep``: a run that was stopped goes on where it was.
 """
@@ -23,7 +24,15 @@ from mixnorm import GroupSVCCV, MultiTaskGroupSVC, MultiTaskGroupSVCCV, PooledSV
 SVM_ALPHAS = np.logspace(-3, 1.5, 8)
 ALPHAS = np.logspace(-3.5, -1.5, 5)
 SIMILARITIES = (1e-2, 1e-1, 1.0, 10.0)
-METHODS = ("own SVM", "pooled SVM", "mean of the others", "adapt", "all learned again")
+METHODS = [
+    "own SVM",
+    "pooled SVM",
+    "mean of the others",
+    "adapt",
+    "all learned again",
+    "aligned, no labels",
+    "adapt, aligned",
+]
 
 
 def calibrate(recording, n_trials: int, rng: np.random.Generator, unlabelled: bool) -> tuple:
@@ -55,8 +64,12 @@ def leave_out(recordings: dict, groups: np.ndarray, subject, seed: int, options)
     """Return the AUCs (calibrations, methods) of one newcomer."""
     others = {s: r for s, r in recordings.items() if s != subject}
     (X, y, subjects), _ = split(others, options.trials, seed)
-    joint = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, tol=1e-3)
-    joint.fit(X, y, subjects=subjects)
+    joint, aligned = (
+        MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, groups=groups, align=align, tol=1e-3)
+        for align in (False, True)
+    )
+    for model in (joint, aligned):
+        model.fit(X, y, subjects=subjects)
     rows = []
     for n_trials in options.calibration:
         rng = np.random.default_rng(seed)
@@ -64,13 +77,17 @@ def leave_out(recordings: dict, groups: np.ndarray, subject, seed: int, options)
         new = X_new, y_new, np.repeat(np.array([subject]), len(y_new))
         everybody = [np.concatenate(pair) for pair in zip((X, y, subjects), new)]
         pooled = PooledSVC(SVM_ALPHAS, groups=groups, tol=1e-3).fit(*everybody[:2])
-        joint.adapt(X_new, y_new, subject=subject)
+        for model in (joint, aligned):
+            model.adapt(X_new, y_new, subject=subject)
+        aligned.adapt(X_new if n_trials else X_test, subject="no labels")
         scores = (
             own_svm(X_new, y_new, groups, X_test),
             pooled.decision_function(X_test),
             X_test @ joint.mean_coef_,
             joint.decision_function(X_test, subjects=subject),
             learned_again(joint, everybody, subject, X_test),
+            aligned.decision_function(X_test, subjects="no labels"),
+            aligned.decision_function(X_test, subjects=subject),
         )
         rows.append([round(100 * roc_auc_score(y_test, score), 3) for score in scores])
     return rows
@@ -79,7 +96,7 @@ def leave_out(recordings: dict, groups: np.ndarray, subject, seed: int, options)
 def run(options) -> np.ndarray:
     """Return the AUCs (newcomers, calibrations, methods) of all draws; what ``--keep`` holds is not done again."""
     wanted = {"data": options.data, "others": options.trials, "calibration": options.calibration}
-    wanted["unlabelled"] = options.unlabelled
+    wanted |= {"unlabelled": options.unlabelled, "methods": METHODS}
     lines = [json.loads(line) for line in options.keep.read_text().splitlines()] if options.keep.exists() else []
     known = {(c["seed"], c["subject"]): c["aucs"] for c in lines if wanted.items() <= c.items()}
     recordings, groups = load(options.data)
@@ -104,14 +121,18 @@ def main() -> None:
     options = parser.parse_args()
     aucs = run(options)
     print(f"{options.data}, {len(aucs)} newcomers, {options.trials} trials of each of the others\n")
-    print("| calibration trials | " + " | ".join(METHODS) + " | adapt − pooled | adapt better than both |")
-    print("| --- " * (len(METHODS) + 3) + "|")
+    leads = {f"{METHODS[one]} − {METHODS[other]}": (one, other) for one, other in ((3, 1), (6, 1), (6, 3))}
+    print(
+        "| calibration trials | " + " | ".join([*METHODS, *leads]) + " | aligned better than own and pooled |"
+    )
+    print("| --- " * (len(METHODS) + len(leads) + 2) + "|")
     for n_trials, rows in zip(options.calibration, aucs.transpose(1, 0, 2)):
-        lead = rows[:, 3] - rows[:, 1]
-        wins = int(np.sum(rows[:, 3] > rows[:, :2].max(axis=1)))
-        means = " | ".join(f"{value:.1f}" for value in rows.mean(axis=0))
-        error = lead.std(ddof=1) / np.sqrt(len(lead))
-        print(f"| {n_trials} | {means} | {lead.mean():+.2f} ± {error:.2f} | {wins} of {len(rows)} |")
+        shown = [f"{value:.1f}" for value in rows.mean(axis=0)]
+        for one, other in leads.values():
+            lead = rows[:, one] - rows[:, other]
+            shown.append(f"{lead.mean():+.2f} ± {lead.std(ddof=1) / np.sqrt(len(lead)):.2f}")
+        wins = int(np.sum(rows[:, 6] > rows[:, :2].max(axis=1)))
+        print(f"| {n_trials} | " + " | ".join(shown) + f" | {wins} of {len(rows)} |")
 
 
 if __name__ == "__main__":

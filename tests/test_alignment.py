@@ -90,9 +90,10 @@ def test_a_dead_sensor_and_constant_trials_have_a_map_too():
 # --- the joint fit ---
 
 
+@pytest.mark.parametrize("sizes", [(40, 25, 60), (12, 9, 8)], ids=["n > d", "n < d"])
 @pytest.mark.parametrize(("penalty", "q"), [("group", 2.0), ("group", 1.5), ("l1", 2.0), ("l2", 2.0)])
-def test_the_fit_is_the_convex_solvers_of_aligned_subjects(penalty, q):
-    data = Xs, ys, groups = coloured(3)
+def test_the_fit_is_the_convex_solvers_of_aligned_subjects(penalty, q, sizes):
+    data = Xs, ys, groups = coloured(3, sizes=sizes)
     model = fit(data, penalty=penalty, q=q)
     A = [slow_alignment(X, groups) for X in Xs]
     how = {"alpha": ALPHA, "similarity": SIMILARITY, "penalty": penalty, "q": q, "groups": groups, "alignment": A}

@@ -11,6 +11,7 @@ from mixnorm.certificate import alpha_max, certify
 from mixnorm.groups import Groups
 from mixnorm.penalties import L1, L2, GroupNorm
 from mixnorm.solvers import solve_path
+from mixnorm.solvers._newton_aligned import DenseAlignedBlock, Kronecker, KroneckerBlock, solve_aligned
 from mixnorm.solvers._newton_system import Curvature, DenseBlock, TrialBlock, solve_subjects, solve_together
 from mixnorm.stack import Stack
 from reference import convex_reference, objective
@@ -272,6 +273,72 @@ def test_every_route_solves_the_newton_system_of_several_subjects(route, n_insid
         blocks = [DenseBlock(2 * (r * w) @ r.T, scale, diagonal) for r, w, scale, diagonal in own]
         solved = solve_subjects(blocks, curvature, rhs)
     np.testing.assert_allclose(solved, dense_solution(curvature, rows, p, rhs), rtol=1e-8, atol=1e-8)
+
+
+def aligned_dense_solution(curvature, rows, p, A, rhs):
+    """The whole system of aligned subjects as one matrix: `dense_solution` with A_t'A_s in the place of the identity."""
+    T, width = rhs.shape
+    M = np.zeros((T, width, T, width))
+    for t in range(T):
+        M[t, :, t] += 2 * (rows[t] * p[t]) @ rows[t].T + np.diag(np.concatenate([[0.0], curvature.diagonal[t]]))
+        M[t, 1:, t, 1:] += 2 * curvature.similarity * A[t].T @ A[t]
+        for s in range(T):
+            same = curvature.group[s][:, None] == curvature.group[t][None, :]
+            outer = np.outer(curvature.direction[s], curvature.direction[t])
+            M[s, 1:, t, 1:] -= same * curvature.group_weight[curvature.group[s]][:, None] * outer
+            M[s, 1:, t, 1:] -= 2 * curvature.similarity / T * A[s].T @ A[t]
+    return np.linalg.lstsq(M.reshape(T * width, -1), rhs.ravel(), rcond=None)[0].reshape(T, width)
+
+
+@pytest.mark.parametrize("active", [[0, 1, 2, 3], [2, 0]], ids=["all sensors", "some"])
+@pytest.mark.parametrize("n_inside", [3, 20, 0])
+@pytest.mark.parametrize("similarity", [0.0, 0.05, 20.0])
+def test_every_route_solves_the_newton_system_of_aligned_subjects(active, n_inside, similarity):
+    rng, T, C, r = np.random.default_rng(0), 3, 4, 3
+    a = len(active)
+    m = a * r
+    group = np.tile(np.repeat(np.arange(a), r), (T, 1))
+    direction = rng.normal(size=(T, m))
+    for g in range(a):
+        direction[group == g] /= np.sqrt(np.sum(direction[group == g] ** 2))
+    weight = rng.uniform(0.1, 1.0, a)
+    diagonal = weight[group] + 0.01 * rng.uniform(1, 2, (T, a))[np.arange(T)[:, None], group]
+    curvature = Curvature(np.ones((T, m)), diagonal, direction, group, weight, similarity)
+    rows, p = [rng.normal(size=(1 + m, n_inside or 3)) for _ in range(T)], [rng.uniform(0.1, 1.0, n_inside or 3)] * T
+    rhs = rng.normal(size=(T, 1 + m))
+    if n_inside == 0:  # one subject has no trial inside the margin, and so nothing that pulls at its intercept
+        rows[1], p[1], rhs[1, 0] = rows[1][:, :0], p[1][:0], 0.0
+    whole = np.stack([np.kron(rng.normal(size=(C, C)), rng.normal(size=(r, r))) for _ in range(T)])
+    factors = Kronecker.of(whole, Groups.from_channels(list("abcd"), r))
+    features = (np.array(active)[:, None] * r + np.arange(r)).ravel()
+    A = whole[:, :, features]
+    right = aligned_dense_solution(curvature, rows, p, A, rhs)
+    dense, structured = [], []
+    for t in range(T):
+        H = 2 * (rows[t] * p[t]) @ rows[t].T
+        H[1:, 1:] += 2 * similarity * A[t].T @ A[t]
+        dense.append(DenseAlignedBlock(H, curvature.scale[t], diagonal[t], A[t]))
+        own = factors.of_subject(t, np.array(active))
+        structured.append(KroneckerBlock(own, diagonal[t, ::r], 2 * similarity, rows[t], 2 * p[t]))
+    for blocks in (dense, structured):
+        np.testing.assert_allclose(solve_aligned(blocks, curvature, rhs, (C, r)), right, rtol=1e-7, atol=1e-8)
+
+
+def test_factors_are_found_where_there_are_some():
+    rng = np.random.default_rng(0)
+    pairs = [(rng.normal(size=(4, 4)), rng.normal(size=(3, 3))) for _ in range(2)]
+    whole = np.stack([np.kron(*pair) for pair in pairs])
+    mixed = rng.permutation(12)
+    groups = Groups.from_labels(np.repeat(np.arange(4), 3)[mixed], 12)
+    order = np.argsort(mixed)  # feature k of a channel-major layout stands at order[k]; members are in order of place
+    found = Kronecker.of(whole[:, mixed[:, None], mixed], groups)
+    assert (found is not None) == bool(all(np.diff(order[3 * g : 3 * g + 3]).min() > 0 for g in range(4)))
+    found = Kronecker.of(whole, Groups.from_channels(list("abcd"), 3))
+    for t, (sensors, samples) in enumerate(pairs):
+        again = np.kron(found.sensors[t], (found.left[t] * found.values[t]) @ found.right[t])
+        np.testing.assert_allclose(again, np.kron(sensors, samples), atol=1e-12)
+    whole[1, 0, 0] += 1e-6
+    assert Kronecker.of(whole, Groups.from_channels(list("abcd"), 3)) is None
 
 
 # --- memory ---

@@ -1,6 +1,7 @@
 """One problem of a stack, as Newton's method sees it, with what is kept along its path."""
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from ..losses import SquaredHinge
 from ..stack import Stack
 from ._atoms import Atoms
 from ._hessian import WorkingHessian
+from ._newton_aligned import Kronecker
 from ._newton_state import Active, Point, times
 from ._newton_step import Slopes, newton_step
 
@@ -53,9 +55,11 @@ class Problem:
             self.q = 1.0  # groups of one coefficient: every q is ℓ1
         self.similarity = 0.0  # set for every cell of a path
         self.center = None if stack.center is None else to_numpy(stack.center)[i, :, :, k]
-        self.alignment = self.metric = None
+        self.alignment = self.kronecker = None
         if stack.alignment is not None:
-            self.alignment, self.metric = to_numpy(stack.alignment)[i], to_numpy(stack.metric)[i]
+            self.alignment = to_numpy(stack.alignment)[i]
+            by_factors = T > 1 and self.q == 2 and self.center is None
+            self.kronecker = Kronecker.of(self.alignment, stack.groups) if by_factors else None
         beta = to_numpy(stack.group_weights)[i, :, k]
         if self.q == 1:
             self.atom_of = np.arange(T * d).reshape(T, d)
@@ -68,6 +72,8 @@ class Problem:
         self.hessian = WorkingHessian(self.Z, self.y, self.p, self.fit_intercept)
         #: diagonal of the Hessian with all trials inside the margin, (T, d), and its sum over each atom
         self.bend = np.maximum(2 * np.einsum("tn,tnd,tnd->td", self.p, self.Z, self.Z), 1e-300)
+        if self.kronecker is not None:
+            self.bend = self.kronecker.evened(self.bend)
         self.trace = self.atoms.sums(self.bend)
         self._active: Active | None = None
         self._seen: tuple[tuple | None, float] = None, 0.0
@@ -151,9 +157,13 @@ class Problem:
 
         A prox step bends, and bends subjects apart; where that is dear, steps through the prox must be short.
         """
-        drawn = np.ones_like(self.bend) if self.metric is None else np.einsum("tii->ti", self.metric)
-        size = self.atoms.sums(drawn)
-        return 1 + 2 * self.similarity * size / np.maximum(self.trace, 1e-300)
+        return 1 + 2 * self.similarity * self._drawn_size / np.maximum(self.trace, 1e-300)
+
+    @cached_property
+    def _drawn_size(self) -> np.ndarray:
+        """How much an atom is drawn at similarity 1: its size, or its share of the trace of the A_t'A_t."""
+        own = np.ones_like(self.bend) if self.alignment is None else np.sum(self.alignment**2, axis=1)
+        return self.atoms.sums(own)
 
     # One look at the whole problem.
 
@@ -198,18 +208,36 @@ class Problem:
 
     def deviation(self, W: np.ndarray) -> np.ndarray:
         """W, aligned, less what it is drawn to: the centre, or the mean over subjects."""
-        V = W if self.alignment is None else times(W, self.alignment.transpose(0, 2, 1))
+        V = self._aligned(W)
         return V - (V.mean(axis=0) if self.center is None else self.center)
 
     def spread(self, direction: np.ndarray, features=slice(None)) -> np.ndarray:
         """The change of the deviation along a direction in some features, (T, m)."""
-        if self.alignment is not None:
-            direction = times(direction, self.alignment[:, :, features].transpose(0, 2, 1))
-        return direction - direction.mean(axis=0) if self.center is None else direction
+        change = self._aligned(direction, features)
+        return change - change.mean(axis=0) if self.center is None else change
+
+    def _aligned(self, W: np.ndarray, features=slice(None)) -> np.ndarray:
+        """A_t w_t, of coefficients of some features, (T, m)."""
+        if self.alignment is None:
+            return W
+        if self.kronecker is None:
+            return times(W, self.alignment[:, :, features].transpose(0, 2, 1))
+        whole = np.zeros(self.bend.shape)
+        whole[:, features] = W
+        return self.kronecker.forward(whole)
 
     def drawn(self, deviation: np.ndarray, features=slice(None)) -> np.ndarray:
         """A_t', for some features, times a deviation: half the gradient of its square."""
-        return deviation if self.alignment is None else times(deviation, self.alignment[:, :, features])
+        if self.alignment is None:
+            return deviation
+        if self.kronecker is None:
+            return times(deviation, self.alignment[:, :, features])
+        return self.kronecker.backward(deviation)[:, features]
+
+    @cached_property
+    def metric(self) -> np.ndarray | None:
+        """A_t'A_t, (T, d, d)."""
+        return None if self.alignment is None else np.matmul(self.alignment.transpose(0, 2, 1), self.alignment)
 
     def smooth_value(self, Zw: np.ndarray, W: np.ndarray, b: np.ndarray) -> float:
         value = np.vdot(self.p, self.loss.value(Zw + self.y * b[:, None]))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ._newton_aligned import DenseAlignedBlock, KroneckerBlock, solve_aligned
 from ._newton_state import Active, Point
 from ._newton_system import (
     Curvature,
@@ -67,15 +69,12 @@ def _penalty_curvature(problem: Problem, active: Active, w, tau, gamma):
     q, group, mask = problem.q, active.atoms.label, active.atoms.mask
     coupling = problem.similarity if problem.center is None else 0.0
     own = problem.damping * problem.bend[:, active.features]
-    aligned = None
-    if problem.alignment is None:
+    if problem.alignment is None:  # else it is no diagonal
         own = own + 2 * problem.similarity
-    else:  # it is no diagonal, and added to the Hessian of the loss
-        aligned = problem.alignment[:, :, active.features]
     if not problem.penalty.is_norm:
         zero = np.zeros_like(w)
         # the damping matters where a sensor is unpenalised: nothing else bends there along what no trial tells
-        curvature = Curvature(np.ones_like(w), tau[group] + own, zero, group, np.zeros(len(tau)), coupling, aligned)
+        curvature = Curvature(np.ones_like(w), tau[group] + own, zero, group, np.zeros(len(tau)), coupling)
         return curvature, tau[group] * w, np.zeros(len(tau))
     norm = active.atoms.norms(w)
     smooth = (tau == 0) | (norm == 0)
@@ -93,7 +92,7 @@ def _penalty_curvature(problem: Problem, active: Active, w, tau, gamma):
     if 1 < q < 2:
         # For small coefficients the step must be long in u, where the prox is smooth, not in w, where it is not.
         gamma = np.maximum(gamma, norm / np.where(tau > 0, tau, np.inf) / problem.stiffness()[active.which])
-    curvature = Curvature(scale, diagonal, direction, group, weight, coupling, aligned)
+    curvature = Curvature(scale, diagonal, direction, group, weight, coupling)
     return curvature, slope, np.where(smooth, 0.0, gamma)
 
 
@@ -139,9 +138,11 @@ def _solve_coupled(problem: Problem, active: Active, inside, curvature: Curvatur
     own = list(zip(curvature.scale, curvature.diagonal))
     m = rhs.shape[1]
     N, n = inside.sum(), inside.sum(axis=1).max()
-    by_features = m > 1.2 * n and problem.q > 1 and problem.alignment is None
+    if problem.alignment is not None:
+        return _solve_aligned(problem, active, inside, curvature, rhs)
+    by_features = m > 1.2 * n and problem.q > 1
     if not by_features:
-        blocks = [DenseBlock(H, *mine) for H, mine in zip(_hessians(problem, active, inside), own)]
+        blocks = [DenseBlock(H, *mine) for H, mine in zip(problem.hessian.at(inside, active.columns), own)]
         return solve_subjects(blocks, curvature, rhs)
     rows = [active.trials(t, used) for t, used in enumerate(inside)]
     weights = [p[used] for p, used in zip(problem.p, inside)]
@@ -150,6 +151,41 @@ def _solve_coupled(problem: Problem, active: Active, inside, curvature: Curvatur
         return solve_together(rows, weights, curvature, rhs)
     blocks = [TrialBlock(*trials, *mine) for trials, mine in zip(zip(rows, weights), own)]
     return solve_subjects(blocks, curvature, rhs)
+
+
+def _solve_aligned(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
+    """Solve the Newton system of several aligned subjects by whichever route is cheaper."""
+    d, m, n, kronecker = problem.Z.shape[2], rhs.shape[1], inside.sum(axis=1).max(), problem.kronecker
+    if kronecker is not None and problem.q == 2 and n * (n * (m + d) + d * d) < m * (m * m / 3 + m * d + d * d):
+        places = np.empty(d, dtype=int)
+        places[active.features] = np.arange(len(active.features))
+        order = places[kronecker.layout[active.which]].ravel()  # sensor by sensor
+        return _solve_by_factors(problem, active, inside, curvature, rhs, order)
+    parts = zip(
+        _hessians(problem, active, inside),
+        curvature.scale,
+        curvature.diagonal,
+        problem.alignment[:, :, active.features],
+    )
+    return solve_aligned([DenseAlignedBlock(*part) for part in parts], curvature, rhs, (d, 1))
+
+
+def _solve_by_factors(
+    problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray, order: np.ndarray
+) -> np.ndarray:
+    """Solve the Newton system of aligned subjects by the factors of their alignments, coordinates put in order."""
+    free, shape = problem.hessian.n_free, problem.kronecker.layout.shape
+    whole = np.concatenate([np.arange(free), free + order])
+    names = ("scale", "diagonal", "direction", "group")
+    ordered = replace(curvature, **{name: getattr(curvature, name)[:, order] for name in names})
+    blocks = []
+    for t, used in enumerate(inside):
+        factors = problem.kronecker.of_subject(t, active.which)
+        rows, p = active.trials(t, used)[whole], problem.p[t, used]
+        blocks.append(KroneckerBlock(factors, ordered.diagonal[t, :: shape[1]], 2 * problem.similarity, rows, 2 * p))
+    solved = np.empty_like(rhs)
+    solved[:, whole] = solve_aligned(blocks, ordered, rhs[:, whole], shape)
+    return solved
 
 
 def _line_search(problem, point, active, move, threshold, tau, value, decrease):

@@ -6,16 +6,14 @@ In the scaled variables z = R⁻¹ δw (see `newton`) the matrix is, subject by 
 
 and couples subjects only through M = S − U Λ U', whose columns U are the unit vectors k_g of the active groups
 (weights c_g) and, where subjects are drawn to their mean, the columns R e_j of every feature (weights
-2 similarity / T). Where subjects are aligned, H_t holds 2 similarity A_t'A_t in the place of the diagonal's part, and
-the columns are those of R A_t'. So one factorisation per subject and a Schur complement of size |groups| + |features|
-solve it.
+2 similarity / T). So one factorisation per subject and a Schur complement of size |groups| + |features| solve it.
 """
 
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +34,6 @@ class Curvature:
         c_g, the weight of k k'; 0 where a group has none.
     similarity : float
         What couples the subjects through their mean; 0 where each is drawn to a fixed centre.
-    alignment : ndarray of shape (T, d, m), or None
-        A_t on the active coordinates.
     """
 
     scale: np.ndarray
@@ -46,7 +42,6 @@ class Curvature:
     group: np.ndarray
     group_weight: np.ndarray
     similarity: float
-    alignment: np.ndarray | None = None
 
 
 def solve_single(H: np.ndarray, curvature: Curvature, rhs: np.ndarray, pairs: "PairsWithin") -> np.ndarray:
@@ -62,7 +57,7 @@ def solve_single(H: np.ndarray, curvature: Curvature, rhs: np.ndarray, pairs: "P
     pairs.subtract(M[free:, free:], scaled)
     index = np.arange(free, len(rhs))
     M[index, index] += curvature.diagonal[0]
-    return _solve_posdef(M, rhs[:, None])[:, 0]
+    return solve_posdef(M, rhs[:, None])[:, 0]
 
 
 def solve_trials(rows: np.ndarray, p: np.ndarray, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
@@ -86,7 +81,7 @@ def solve_trials(rows: np.ndarray, p: np.ndarray, curvature: Curvature, rhs: np.
     kernel = root.T @ root  # of one array, so that BLAS computes one triangle only
     kernel[np.diag_indices_from(kernel)] += 1
     right = np.column_stack([rhs, U]) / half[:, None]
-    solved = (right - root @ _solve_posdef(kernel, root.T @ right)) / half[:, None]
+    solved = (right - root @ solve_posdef(kernel, root.T @ right)) / half[:, None]
     return _take_back(solved[:, 0], solved[:, 1:], U, weights)
 
 
@@ -112,29 +107,20 @@ def solve_subjects(blocks: list["_Block"], curvature: Curvature, rhs: np.ndarray
     T, m = curvature.scale.shape
     free = rhs.shape[1] - m
     has_direction = (curvature.group_weight > 0).nonzero()[0]
-    aligned = curvature.alignment if curvature.similarity > 0 else None
-    n_common = m if aligned is None else aligned.shape[1]
-    common = np.full(n_common if curvature.similarity > 0 else 0, 2 * curvature.similarity / T)
+    common = np.full(m if curvature.similarity > 0 else 0, 2 * curvature.similarity / T)
     schur = np.diag(1 / np.concatenate([curvature.group_weight[has_direction], common]))
     pull = np.zeros(len(schur))
     columns = []
     for t, block in enumerate(blocks):
         K = np.zeros((free + m, len(curvature.group_weight)))
         K[free + np.arange(m), curvature.group[t]] = curvature.direction[t]
-        K, diagonal = K[:, has_direction], curvature.scale[t] if len(common) else np.zeros(0)
-        if aligned is not None:
-            below = np.concatenate([np.zeros((free, n_common)), (aligned[t] * curvature.scale[t]).T])
-            K, diagonal = np.concatenate([K, below], axis=1), np.zeros(0)
-        U = _Columns(K, diagonal, free)
-        right = np.column_stack([rhs[t], U.dense()])
-        if aligned is not None:  # so many dense columns that half a solution and its square are quicker
-            against = block.square(right)[1:]
-        else:
-            against = U.transposed_times(block.solve(right))
+        U = _Columns(K[:, has_direction], curvature.scale[t] if len(common) else np.zeros(0), free)
+        solved = block.solve(np.column_stack([rhs[t], U.dense()]))
+        against = U.transposed_times(solved)
         pull += against[:, 0]
         schur -= against[:, 1:]
         columns.append(U)
-    price = _solve_posdef((schur + schur.T) / 2, pull[:, None])[:, 0]
+    price = solve_posdef((schur + schur.T) / 2, pull[:, None])[:, 0]
     right = [r + U.times(price) for r, U in zip(rhs, columns)]
     return np.stack([block.solve(r[:, None])[:, 0] for block, r in zip(blocks, right)])
 
@@ -153,7 +139,7 @@ def solve_together(rows: list[np.ndarray], p: list[np.ndarray], curvature: Curva
     scale = np.concatenate([np.ones((T, free)), curvature.scale], axis=1)
     roots = [(r * c[:, None] * np.sqrt(2 * w)).T for r, w, c in zip(rows, p, scale)]
     lent = np.array([np.sum(root[:, :free] ** 2, axis=0) for root in roots])
-    diagonal = np.concatenate([_nonzero(lent), curvature.diagonal], axis=1)
+    diagonal = np.concatenate([nonzero(lent), curvature.diagonal], axis=1)
 
     def base(x):
         out = x / diagonal[..., None]
@@ -169,7 +155,7 @@ def solve_together(rows: list[np.ndarray], p: list[np.ndarray], curvature: Curva
         kernel[own, own] += (root / below) @ root.T
     U = _all_columns(curvature, free)
     right = base(np.concatenate([rhs[..., None], U], axis=2))
-    through = _solve_posdef(kernel, np.concatenate([root @ x for root, x in zip(roots, right)]))
+    through = solve_posdef(kernel, np.concatenate([root @ x for root, x in zip(roots, right)]))
     back = np.stack([root.T @ part for root, part in zip(roots, np.split(through, ends[:-1]))])
     solved = (right - base(back)).reshape(T * (free + m), -1)
     weights = np.concatenate([curvature.group_weight, lent.ravel()])
@@ -229,16 +215,11 @@ class DenseBlock:
         S = H * scale * scale[:, None]
         index = np.arange(free, len(H))
         S[index, index] += diagonal
-        self._factor = _cholesky(S)
+        self._factor = cholesky(S)
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """Return S_t⁻¹ right."""
         return dpotrs(self._factor, right, lower=1)[0]
-
-    def square(self, right: np.ndarray) -> np.ndarray:
-        """Return right' S_t⁻¹ right."""
-        half = dtrtrs(self._factor, right, lower=1)[0]
-        return half.T @ half  # of one array, so that BLAS computes one triangle only
 
 
 class TrialBlock:
@@ -252,10 +233,10 @@ class TrialBlock:
         free = len(rows) - len(scale)
         self._root = (rows * np.concatenate([np.ones(free), scale])[:, None] * np.sqrt(2 * p)).T
         lent = (self._root[:, :free] ** 2).sum(axis=0)
-        self._diagonal = np.concatenate([_nonzero(lent), diagonal])
+        self._diagonal = np.concatenate([nonzero(lent), diagonal])
         kernel = (self._root / self._diagonal) @ self._root.T
         kernel[np.diag_indices_from(kernel)] += 1
-        self._factor = _cholesky(kernel) if len(kernel) else kernel
+        self._factor = cholesky(kernel) if len(kernel) else kernel
         self._unit = np.eye(len(rows), free)[:, lent > 0]
         self._solved_unit = self._lending_solve(self._unit)
         self._lent = lent[lent > 0]
@@ -273,7 +254,7 @@ class TrialBlock:
         if not len(self._lent):
             return solved
         rest = np.diag(1 / self._lent) - self._unit.T @ self._solved_unit
-        return solved + self._solved_unit @ _solve_posdef(rest, self._unit.T @ solved)
+        return solved + self._solved_unit @ solve_posdef(rest, self._unit.T @ solved)
 
 
 def _take_back(solved: np.ndarray, solved_U: np.ndarray, U: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -283,20 +264,20 @@ def _take_back(solved: np.ndarray, solved_U: np.ndarray, U: np.ndarray, weights:
     if not len(weights):
         return solved
     schur = np.diag(1 / weights) - U.T @ solved_U
-    return solved + solved_U @ _solve_posdef((schur + schur.T) / 2, (U.T @ solved)[:, None])[:, 0]
+    return solved + solved_U @ solve_posdef((schur + schur.T) / 2, (U.T @ solved)[:, None])[:, 0]
 
 
-def _nonzero(lent: np.ndarray) -> np.ndarray:
+def nonzero(lent: np.ndarray) -> np.ndarray:
     """Curvature lent to intercepts; a subject with no trial inside the margin has none to take back, and stays put."""
     return np.where(lent > 0, lent, 1.0)
 
 
-def _solve_posdef(M: np.ndarray, right: np.ndarray) -> np.ndarray:
+def solve_posdef(M: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Solve with a positive definite matrix, adding as little to its diagonal as lets it be factorised."""
-    return dpotrs(_cholesky(M), right, lower=1)[0] if len(M) else right
+    return dpotrs(cholesky(M), right, lower=1)[0] if len(M) else right
 
 
-def _cholesky(M: np.ndarray) -> np.ndarray:
+def cholesky(M: np.ndarray) -> np.ndarray:
     """Factorise M, which is overwritten: its lower triangle in Fortran's eyes, the upper one in C's."""
     diagonal = np.einsum("ii->i", M)
     whole = diagonal.copy()

@@ -29,6 +29,7 @@ ESTIMATORS = {
     "GroupSVCCV": (GroupSVCCV(5), {}),
     "adaptive": (GroupSVCCV(5, adaptive=True), {}),
     "MultiTaskGroupSVC": (MultiTaskGroupSVC(0.05, similarity=0.1), {"subjects": WHO}),
+    "aligned": (MultiTaskGroupSVC(0.05, similarity=0.1, align=True), {"subjects": WHO}),
     "MultiTaskGroupSVCCV": (MultiTaskGroupSVCCV(4, similarities=3), {"subjects": WHO}),
 }
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS)

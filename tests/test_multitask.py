@@ -23,7 +23,13 @@ PENALTIES = [("group", 2.0), ("group", 1.5), ("l1", 2.0), ("l2", 2.0)]
 
 @pytest.mark.filterwarnings("ignore:alpha=.* is at or above alpha_max")
 @parametrize_with_checks(
-    [MultiTaskGroupSVC(), MultiTaskGroupSVCCV(alphas=4, similarities=3), PerSubjectSVC(), PooledSVC()]
+    [
+        MultiTaskGroupSVC(),
+        MultiTaskGroupSVC(similarity=1.0, align=True),
+        MultiTaskGroupSVCCV(alphas=4, similarities=3),
+        PerSubjectSVC(),
+        PooledSVC(),
+    ]
 )
 def test_scikit_learns_checks_pass_without_subjects(estimator, check):
     check(estimator)

@@ -110,11 +110,13 @@ def _sensor_svm(
     )
 
 
-def _multi_subject(train: Training, X: NDArray, who: NDArray, settings: Settings, *, similar: bool) -> Outcome:
+def _multi_subject(
+    train: Training, X: NDArray, who: NDArray, settings: Settings, *, similar: bool, align: bool = False
+) -> Outcome:
     """Sensors chosen for all subjects together; the newcomer of a leave-one-subject-out split gets the mean."""
     similarities = settings.similarities if similar else (0.0,)
     # The paper's choice is the best score; nobody is adapted here, so nobody rehearses.
-    options = {"cv": inner_folds(train, settings), "rule": "best", "rehearse": False}
+    options = {"cv": inner_folds(train, settings), "rule": "best", "rehearse": False, "align": align}
     model = MultiTaskGroupSVCCV(settings.alphas, similarities=similarities, **options)
     model.fit(train.X, train.y, subjects=train.subject)
     known = np.isin(who, train.subject).all()
@@ -157,6 +159,12 @@ METHODS: dict[str, Method] = {
     "mgsvm-2": Method("MGSVM-2", partial(_multi_subject, similar=False), cohort=True),
     "mgsvm-2s": Method(
         "MGSVM-2s", partial(_multi_subject, similar=True), cohort=True, uses=("alphas", "similarities")
+    ),
+    "mgsvm-2s-aligned": Method(
+        "MGSVM-2s, aligned",
+        partial(_multi_subject, similar=True, align=True),
+        cohort=True,
+        uses=("alphas", "similarities"),
     ),
     "lda": Method("LDA (shrinkage)", partial(_peer, make=lda), uses=()),
     "xdawn-lda": Method("Xdawn + LDA", partial(_peer, make=xdawn_lda), uses=(), needs=_RIEMANN),

@@ -462,6 +462,14 @@ def test_asymmetric_names_some_of_the_subjects(asymmetric, message, data):
         fit(data, asymmetric=asymmetric)
 
 
+@pytest.mark.parametrize("subject", [None, [1], {}, float("nan")])
+def test_a_newcomer_needs_a_label_that_can_be_one(subject, data):
+    model = fit(data)
+    with pytest.raises(ValueError, match="subject must be one hashable label"):
+        model.adapt(*newcomer(30), subject=subject)
+    assert len(model.coef_) == 3
+
+
 def test_adapt_checks_the_labels(data):
     model = fit(data)
     X, y = newcomer(12)

@@ -66,6 +66,12 @@ def subject_labels(subjects, n_trials: int | None = None) -> list | None:
     return labels
 
 
+def check_label(subject) -> None:
+    """Refuse what cannot be the label of one subject."""
+    if subject is None or not isinstance(subject, Hashable) or (isinstance(subject, float) and not np.isfinite(subject)):
+        raise ValueError(f"subject must be one hashable label (a name, a number), but got {subject!r}.")
+
+
 def read_subjects(labels: list | None, n_trials: int) -> Subjects:
     """Return who the trials belong to; no labels: all to one subject, 0."""
     labels = [0] * n_trials if labels is None else labels

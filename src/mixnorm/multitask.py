@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._device import hosted
 from ._inputs import Trials, all_or_nothing, read_predict
 from ._subject_classifier import SubjectClassifier, SubjectTrials
-from ._subjects import check_asymmetric, check_subject_classes, joint_stack
+from ._subjects import check_asymmetric, check_label, check_subject_classes, joint_stack
 from ._weights import class_balance
 from .adaptation import Leaning, adapt_to
 from .alignment import alignment, center_and_metric, newcomers_center_and_metric, subject_alignments
@@ -61,6 +61,7 @@ class MultiTaskClassifier(SubjectClassifier):
         self
         """
         check_is_fitted(self)
+        check_label(subject)
         with hosted(self, (X, y), {}, home=self.coef_) as ((X, y), _):
             try:
                 w, b, self.strength_ = self._newcomer_classifier(X, y)

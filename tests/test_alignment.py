@@ -224,6 +224,16 @@ def test_trials_without_labels_give_the_classifier_nearest_to_the_mean():
         assert model.strength_ == np.inf
 
 
+def test_fit_takes_a_targets_trials_without_labels():
+    Xs, ys, groups = coloured(4)
+    X, y, subjects = stacked(Xs[:3], ys[:3])
+    model = fit((Xs[:3], ys[:3], groups)).adapt(Xs[3], subject="newcomer")
+    again = fit((Xs[:3], ys[:3], groups)).fit(X, y, subjects=subjects, X_target_unlabeled=Xs[3])
+    np.testing.assert_array_equal(again.coef_, model.coef_)
+    plain = fit((Xs[:3], ys[:3], groups), align=False).fit(X, y, subjects=subjects, X_target_unlabeled=Xs[3])
+    assert len(plain.coef_) == 3
+
+
 def test_without_trials_or_with_one_the_newcomer_gets_the_mean_classifier():
     Xs, ys, groups = coloured(4)
     model = fit((Xs[:3], ys[:3], groups))

@@ -68,7 +68,8 @@ def subject_labels(subjects, n_trials: int | None = None) -> list | None:
 
 def check_label(subject) -> None:
     """Refuse what cannot be the label of one subject."""
-    if subject is None or not isinstance(subject, Hashable) or (isinstance(subject, float) and not np.isfinite(subject)):
+    missing = subject is None or (isinstance(subject, float) and not np.isfinite(subject))
+    if missing or not isinstance(subject, Hashable):
         raise ValueError(f"subject must be one hashable label (a name, a number), but got {subject!r}.")
 
 

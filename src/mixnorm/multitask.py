@@ -177,11 +177,13 @@ class MultiTaskClassifier(SubjectClassifier):
         check_subject_classes(joint.weights, joint.signs, self.classes_, joint.subjects)
         return joint
 
-    def _adapt_to_target(self, X, y) -> None:
+    def _adapt_to_target(self, X, y, unlabeled) -> None:
         if X is not None:
             self.adapt(X, y)
         elif y is not None:
             raise ValueError("y_target_labeled was given without X_target_labeled.")
+        elif unlabeled is not None and self.align:
+            self.adapt(unlabeled)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -253,7 +255,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
     Arrays of PyTorch, CuPy and other array-API libraries, and devices: as in `GroupSVC`.
 
     ``fit`` requests scikit-learn metadata under MOABB's names ``subjects``, ``X_target_labeled``, ``y_target_labeled``
-    (given: fit, then `adapt`) and accepts ``X_target_unlabeled``. In a Pipeline that transforms the trials, set
+    (given: fit, then `adapt`) and ``X_target_unlabeled`` (the same without labels, if they are all there is and the
+    subjects are aligned; else not used). In a Pipeline that transforms the trials, set
     ``transform_input=["X_target_labeled"]`` so that those of the target are transformed too.
 
     Examples
@@ -332,7 +335,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         X_target_labeled, y_target_labeled
             Calibration trials of a newcomer, for `adapt`.
         X_target_unlabeled
-            Accepted and not used.
+            Trials of a newcomer without labels, for `adapt` where there are none with; not used without ``align``.
 
         Returns
         -------
@@ -354,7 +357,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         warn_unconverged([solution], self.tol, stacklevel=4)
         self._keep_joint(data, joint, stack, solution)
         self._rehearse(joint)
-        self._adapt_to_target(X_target_labeled, y_target_labeled)
+        self._adapt_to_target(X_target_labeled, y_target_labeled, X_target_unlabeled)
         return self
 
     def _alpha(self) -> float:

@@ -170,7 +170,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         warn_unconverged((s for one in candidates for s in one.solutions), self.tol, stacklevel=4)
         self._keep_joint(data, joint, found.stack, found.solutions[place])
         self._rehearse(joint)
-        self._adapt_to_target(X_target_labeled, y_target_labeled)
+        self._adapt_to_target(X_target_labeled, y_target_labeled, X_target_unlabeled)
         return self
 
     def _candidates(self, method: Method, stack: Stack, score: "_Scorer") -> list[Choice]:

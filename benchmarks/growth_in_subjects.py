@@ -1,8 +1,9 @@
 """Time and memory of a joint fit for 2 to 64 simulated subjects, for more trials, and for more features.
 
-python benchmarks/growth_in_subjects.py
+python benchmarks/growth_in_subjects.py [--align]
 """
 
+import argparse
 import time
 import tracemalloc
 
@@ -20,11 +21,14 @@ def simulate(n_subjects: int, n_trials: int, n_channels: int, seed: int = 0) -> 
     return X, y, np.repeat(np.arange(n_subjects), n_trials)
 
 
-def measure(n_subjects: int, n_trials: int, n_channels: int, always: tuple = ()) -> tuple[float, float, int]:
+def measure(
+    n_subjects: int, n_trials: int, n_channels: int, always: tuple = (), *, align: bool
+) -> tuple[float, float, int]:
     """Return seconds (best of three), peak MB and steps of one fit; ``always``: channels of weight 0."""
     X, y, subjects = simulate(n_subjects, n_trials, n_channels)
     weights = dict.fromkeys(always, 0.0) or None
-    model = MultiTaskGroupSVC(0.05 / np.sqrt(n_subjects), similarity=1 / n_subjects, group_weights=weights, tol=1e-4)
+    options = {"similarity": 1 / n_subjects, "group_weights": weights, "align": align}
+    model = MultiTaskGroupSVC(0.05 / np.sqrt(n_subjects), tol=1e-4, **options)
     seconds = []
     for _ in range(3):
         start = time.perf_counter()
@@ -39,6 +43,9 @@ def measure(n_subjects: int, n_trials: int, n_channels: int, always: tuple = ())
 
 def main() -> None:
     """Print one table for each direction, each row with the exponent of the growth since the last."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--align", action="store_true", help="subjects compared where everybody's trials are white")
+    options = parser.parse_args()
     counts = (2, 4, 8, 16, 32, 64)
     directions = {
         "subjects (100 trials, 16 channels × 8)": [(T, 100, 16) for T in counts],
@@ -51,7 +58,7 @@ def main() -> None:
         print("| --- " * 7 + "|")
         before = None
         for size in sizes:
-            seconds, peak, steps = measure(*size)
+            seconds, peak, steps = measure(*size, align=options.align)
             now = np.array([size[place], seconds / steps, peak])
             growth = [np.nan] * 3 if before is None else np.log(now / before) / np.log(now[0] / before[0])
             cells = f"{seconds:.3f} | {peak:.0f} | {steps} | {seconds / steps:.4f}"

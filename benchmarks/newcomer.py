@@ -122,9 +122,7 @@ def main() -> None:
     aucs = run(options)
     print(f"{options.data}, {len(aucs)} newcomers, {options.trials} trials of each of the others\n")
     leads = {f"{METHODS[one]} − {METHODS[other]}": (one, other) for one, other in ((3, 1), (6, 1), (6, 3))}
-    print(
-        "| calibration trials | " + " | ".join([*METHODS, *leads]) + " | aligned better than own and pooled |"
-    )
+    print("| calibration trials | " + " | ".join([*METHODS, *leads]) + " | aligned better than own and pooled |")
     print("| --- " * (len(METHODS) + len(leads) + 2) + "|")
     for n_trials, rows in zip(options.calibration, aucs.transpose(1, 0, 2)):
         shown = [f"{value:.1f}" for value in rows.mean(axis=0)]

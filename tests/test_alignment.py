@@ -79,12 +79,27 @@ def test_trials_are_white_in_its_coordinates(monkeypatch):
     np.testing.assert_allclose(np.cov(white), np.eye(18), atol=0.02)
 
 
-def test_a_dead_sensor_and_constant_trials_have_a_map_too():
+def test_a_dead_sensor_has_a_map_too():
     (X,), _, groups = coloured(1)
     X[:, groups == 2] = 0.0
-    for trials in (X, np.ones((5, 18))):
-        A = alignment(trials, np.ones(len(trials)), Groups.from_labels(groups, 18))
-        assert np.linalg.eigvalsh(A).min() > 1e-3
+    A = alignment(X, np.ones(len(X)), Groups.from_labels(groups, 18))
+    assert np.linalg.eigvalsh(A).min() > 1e-3
+
+
+def test_trials_that_are_all_the_same_have_none():
+    (X,), _, groups = coloured(1)
+    for trial in (X[0], 1e6 * X[1], np.ones(18), np.zeros(18)):
+        assert alignment(np.tile(trial, (7, 1)), np.ones(7), Groups.from_labels(groups, 18)) is None
+
+
+def test_classes_have_no_part_in_the_maps_whatever_they_weigh():
+    Xs, ys, groups = coloured(2)
+    ys[0][:25], ys[1][:15] = 1.0, 1.0
+    model = fit((Xs, ys, groups), class_weight="balanced")
+    A = [slow_alignment(X, groups) for X in Xs]
+    s = [np.where(y > 0, len(y) / 2 / np.sum(y > 0), len(y) / 2 / np.sum(y < 0)) for y in ys]
+    how = {"alpha": ALPHA, "similarity": SIMILARITY, "groups": groups, "alignment": A}
+    assert model.objective_ == pytest.approx(convex_reference(Xs, ys, s=s, **how)[0], rel=1e-7)
 
 
 # --- the joint fit ---
@@ -220,7 +235,8 @@ def test_trials_without_labels_give_the_classifier_nearest_to_the_mean():
         model.adapt(Xs[3], y, subject="new")
         np.testing.assert_allclose(model.coef_[-1][usable], nearest, atol=1e-9)
         assert not model.coef_[-1][~usable].any()
-        assert model.intercept_[-1] == model.mean_intercept_
+        scores = [np.mean(X @ w + b) for X, w, b in zip(Xs, model.coef_, model.intercept_)]
+        assert np.mean(Xs[3] @ model.coef_[-1] + model.intercept_[-1]) == pytest.approx(np.mean(scores[:3]))
         assert model.strength_ == np.inf
 
 
@@ -234,12 +250,31 @@ def test_fit_takes_a_targets_trials_without_labels():
     assert len(plain.coef_) == 3
 
 
-def test_without_trials_or_with_one_the_newcomer_gets_the_mean_classifier():
+def test_with_too_few_trials_or_all_the_same_the_newcomer_gets_the_mean_classifier():
     Xs, ys, groups = coloured(4)
     model = fit((Xs[:3], ys[:3], groups))
-    for X, y in ((None, None), (Xs[3][:1], None), (Xs[3][:1], ys[3][:1])):
+    few, same = Xs[3][:4], np.tile(Xs[3][0], (6, 1))
+    for X, y in ((None, None), (few[:1], None), (few, None), (few, np.ones(4)), (same, None)):
         model.adapt(X, y, subject="new")
         np.testing.assert_array_equal(model.coef_[-1], model.mean_coef_)
+
+
+def test_what_was_fitted_counts_not_what_align_is_set_to_later():
+    Xs, ys, groups = coloured(4)
+    for align in (False, True):
+        model = fit((Xs[:3], ys[:3], groups), align=align)
+        expected = fit((Xs[:3], ys[:3], groups), align=align).adapt(Xs[3], ys[3]).coef_
+        np.testing.assert_array_equal(model.set_params(align=not align).adapt(Xs[3], ys[3]).coef_, expected)
+
+
+def test_one_who_leans_with_one_class_gets_the_classifier_nearest_to_the_mean():
+    Xs, ys, groups = coloured(4)
+    model = fit((Xs, [*ys[:3], np.ones(31)], groups), asymmetric=["S3"])
+    by_hand = fit((Xs[:3], ys[:3], groups)).adapt(Xs[3], subject="S3")
+    usable = np.isin(groups, by_hand.selected_groups_)
+    assert usable.all()  # else adapt keeps to the selected sensors, and who leans may use others
+    np.testing.assert_allclose(model.coef_[-1], by_hand.coef_[-1], atol=1e-12)
+    np.testing.assert_allclose(model.intercept_[-1], by_hand.intercept_[-1], atol=1e-12)
 
 
 def test_a_loaded_model_adapts_as_the_saved_one(tmp_path):
@@ -252,6 +287,25 @@ def test_a_loaded_model_adapts_as_the_saved_one(tmp_path):
 
 
 # --- bad input ---
+
+
+def test_a_subject_whose_trials_are_all_the_same_is_refused_by_name():
+    Xs, ys, groups = coloured(3)
+    Xs[1][:] = Xs[1][0]
+    with pytest.raises(ValueError, match="Subject 'S1': all trials are the same"):
+        fit((Xs, ys, groups))
+
+
+def test_trials_of_a_target_come_with_labels_or_without():
+    Xs, ys, groups = coloured(4)
+    X, y, subjects = stacked(Xs[:3], ys[:3])
+    model = fit((Xs[:3], ys[:3], groups))
+    with pytest.raises(ValueError, match="X_target_labeled was given without y_target_labeled"):
+        model.fit(X, y, subjects=subjects, X_target_labeled=Xs[3])
+    nothing = {"X_target_labeled": Xs[3][:0], "y_target_labeled": ys[3][:0]}
+    model.fit(X, y, subjects=subjects, X_target_unlabeled=Xs[3], **nothing)
+    expected = fit((Xs[:3], ys[:3], groups)).adapt(Xs[3]).coef_
+    np.testing.assert_array_equal(model.coef_, expected)
 
 
 def test_sensors_of_unequal_size_are_named():

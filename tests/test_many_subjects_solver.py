@@ -97,6 +97,18 @@ def test_aligned_subjects_reach_the_convex_solvers_optimum(n_subjects, similarit
         assert found.gap[0, 0] <= 1e-8
 
 
+@pytest.mark.parametrize("similarity", [25.0, 1e3])
+def test_kept_sensors_beside_subjects_who_are_drawn_strongly_are_certified(similarity):
+    """The deviation from the mean is then a small difference of large numbers."""
+    beta = np.array([1.0, 0.0, 0.0, 1.0, 1.0, 1.0])
+    for seed in range(4):
+        Xs, ys, groups = cohort(4, seed=seed, sizes=(27,) * 4)
+        A = alignments(4, Xs[0].shape[1], seed=seed)
+        stack = make_stack(Xs, ys, groups, GroupNorm(2.0), similarity=similarity, beta=beta, alignment=A)
+        found = solve_path(stack, np.full((1, 1, 1), 5e-4), tol=1e-6, max_iter=10_000)[0]
+        assert found.gap[0, 0] <= 1e-6
+
+
 @pytest.mark.parametrize("beta", [None, BETA], ids=["plain", "weights"])
 def test_certificate_of_any_point_of_aligned_subjects_bounds_the_truth(beta):
     Xs, ys, groups = cohort(3, seed=1)
@@ -328,15 +340,21 @@ def test_factors_are_found_where_there_are_some():
     rng = np.random.default_rng(0)
     pairs = [(rng.normal(size=(4, 4)), rng.normal(size=(3, 3))) for _ in range(2)]
     whole = np.stack([np.kron(*pair) for pair in pairs])
-    mixed = rng.permutation(12)
-    groups = Groups.from_labels(np.repeat(np.arange(4), 3)[mixed], 12)
-    order = np.argsort(mixed)  # feature k of a channel-major layout stands at order[k]; members are in order of place
-    found = Kronecker.of(whole[:, mixed[:, None], mixed], groups)
-    assert (found is not None) == bool(all(np.diff(order[3 * g : 3 * g + 3]).min() > 0 for g in range(4)))
-    found = Kronecker.of(whole, Groups.from_channels(list("abcd"), 3))
-    for t, (sensors, samples) in enumerate(pairs):
-        again = np.kron(found.sensors[t], (found.left[t] * found.values[t]) @ found.right[t])
-        np.testing.assert_allclose(again, np.kron(sensors, samples), atol=1e-12)
+    by_sample = np.arange(12).reshape(4, 3).T.ravel()  # all sensors at sample 0, then at sample 1, …
+    layouts = {
+        "by sensor": (whole, Groups.from_channels(list("abcd"), 3)),
+        "by sample": (whole[:, by_sample[:, None], by_sample], Groups.from_labels(np.tile(np.arange(4), 3), 12)),
+    }
+    W = rng.normal(size=(2, 12))
+    for alignment, groups in layouts.values():
+        found = Kronecker.of(alignment, groups)
+        for t, (sensors, samples) in enumerate(pairs):
+            again = np.kron(found.sensors[t], (found.left[t] * found.values[t]) @ found.right[t])
+            np.testing.assert_allclose(again, np.kron(sensors, samples), atol=1e-12)
+        V = np.matmul(alignment, W[..., None])[..., 0]
+        np.testing.assert_allclose(found.forward(W), V[:, found.layout.ravel()], atol=1e-12)
+        back = np.matmul(alignment.transpose(0, 2, 1), V[..., None])[..., 0]
+        np.testing.assert_allclose(found.backward(found.forward(W)), back, atol=1e-11)
     whole[1, 0, 0] += 1e-6
     assert Kronecker.of(whole, Groups.from_channels(list("abcd"), 3)) is None
 

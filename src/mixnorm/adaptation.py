@@ -4,7 +4,8 @@ With the mean classifier w̄ of the others fixed, the subject minimises its own
 
     Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength (w − w̄)'M(w − w̄) + alpha Σ_g β_g ‖w_g‖_q,
 
-M being the identity, or for a newcomer the `metric` that the known subjects' trials give.
+M being the identity, or for a newcomer the `metric` that the known subjects' trials give; where subjects are aligned
+(`alignment`), w̄ and M are what the subject's own trials make of the others' mean.
 
 strength = ∞ is w̄ itself with an intercept of the subject's own; strength = 0 its own fit.
 """

@@ -11,8 +11,11 @@ it is they that are drawn to their mean, similarity Σ_t ‖v_t − v̄‖², wh
 part in A_t. (Over sensors alone this is the Euclidean alignment of He and Wu, IEEE Trans. Biomed. Eng. 67, 2020.)
 """
 
+from dataclasses import replace
+
 import numpy as np
 
+from ._subject_classifier import SubjectTrials
 from .groups import Groups
 from .stack import Stack
 
@@ -20,19 +23,31 @@ from .stack import Stack
 WHITE_SHARE = 0.03
 #: A Newton step of so many features, each subject having a dense map of them, still takes seconds.
 MOST_FEATURES = 2000
+#: Fewer trials than this say too little of a newcomer's covariances; from 5 on it was measured.
+FEWEST_TRIALS = 5
+#: A variance this small beside the mean square is rounding.
+_ROUNDING = 1e-24
 
 
-def subject_alignments(stack: Stack) -> np.ndarray:
-    """A_t of every subject of the last problem of a stack of one data set, (1, T, d, d)."""
-    p = stack.trial_weight[0, :, :, -1]
-    return np.stack([alignment(X, weights, stack.groups) for X, weights in zip(stack.X[0], p)])[None]
+def aligned(stack: Stack, data: SubjectTrials) -> Stack:
+    """Return a joint problem whose subjects are compared in coordinates of their own, made of all their trials."""
+    maps = []
+    for label, rows in zip(data.subjects.labels, data.subjects.rows):
+        A = alignment(data.trials.matrix[rows], data.weights[rows], stack.groups)
+        if A is None:
+            raise ValueError(f"Subject {label!r}: all trials are the same, so that align=True has nothing to go by.")
+        maps.append(A)
+    return replace(stack, alignment=np.stack(maps)[None])
 
 
-def alignment(X: np.ndarray, weights: np.ndarray, groups: Groups) -> np.ndarray:
-    """A (d, d) of one subject's trials X (n, d), each counting by its weight (n,)."""
+def alignment(X: np.ndarray, weights: np.ndarray, groups: Groups) -> np.ndarray | None:
+    """A (d, d) of one subject's trials X (n, d), counting by their weights (n,); None where they are all the same."""
     layout = _layout(groups)
     p = weights / weights.sum()
-    trials = (X - p @ X)[:, layout]
+    centred = X - p @ X
+    if not p @ np.sum(centred**2, axis=1) > _ROUNDING * (p @ np.sum(X**2, axis=1)):
+        return None
+    trials = centred[:, layout]
     weighed, (n_sensors, n_samples) = p[:, None, None] * trials, layout.shape
     R = _shrunk(np.tensordot(weighed, trials, axes=([0, 2], [0, 2])) / n_samples)
     trials, weighed = (np.matmul(_power(R, -0.5), part) for part in (trials, weighed))
@@ -53,12 +68,15 @@ def center_and_metric(A: np.ndarray, target: np.ndarray, usable: np.ndarray) -> 
 
 def newcomers_center_and_metric(
     X: np.ndarray, groups: Groups, target: np.ndarray, usable: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """`center_and_metric` of a newcomer with trials X (n, d).
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """`center_and_metric` of a newcomer with trials X (n, d); None where they are too few, or all the same.
 
     M is divided by the mean of its diagonal, so that a strength means the same as beside ‖w − w̄‖².
     """
-    center, metric = center_and_metric(alignment(X, np.ones(len(X)), groups), target, usable)
+    A = alignment(X, np.ones(len(X)), groups) if len(X) >= FEWEST_TRIALS and usable.any() else None
+    if A is None:
+        return None
+    center, metric = center_and_metric(A, target, usable)
     return center, metric / np.mean(np.diag(metric))
 
 
@@ -69,21 +87,19 @@ def _layout(groups: Groups) -> np.ndarray:
             f"align=True takes at most {MOST_FEATURES} features, but X has {groups.n_features}; use fewer samples per "
             "sensor (average neighbouring ones), or fewer sensors."
         )
-    odd = np.flatnonzero(groups.sizes != groups.sizes[0])
-    if len(odd):
+    if groups.layout is None:
+        odd = np.flatnonzero(groups.sizes != groups.sizes[0])
         first, other = groups.labels.tolist()[0], groups.labels.tolist()[odd[0]]
         raise ValueError(
             f"align=True needs the same samples of every sensor, but sensor {first!r} has {groups.sizes[0]} features "
             f"and sensor {other!r} has {groups.sizes[odd[0]]}."
         )
-    return np.stack(groups.members)
+    return groups.layout
 
 
 def _shrunk(covariance: np.ndarray) -> np.ndarray:
-    """Mix some white noise of the same mean variance in; nothing at all becomes the identity."""
+    """Mix some white noise of the same mean variance in."""
     size = np.trace(covariance) / len(covariance)
-    if not size > 0:
-        return np.eye(len(covariance))
     return (1 - WHITE_SHARE) * covariance + WHITE_SHARE * size * np.eye(len(covariance))
 
 

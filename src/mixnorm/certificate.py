@@ -63,12 +63,12 @@ def certify(stack: Stack, W: Array, b: Array) -> Certificate:
     a = stack.dual_variable(scores)
     feasible = None
     if stack.has_unpenalised:
-        a, feasible = equality_residual(stack, W, a)
+        a, feasible, lack = equality_residual(stack, W, a)
     v = stack.descent(W, a)
     dual = _best_dual(stack, W, a, v)
     xp = namespace(primal)
     if feasible is not None:
-        dual = xp.where(feasible, dual, 0.0)  # a = 0 is always feasible
+        dual = xp.where(feasible, positive_part(dual - lack), 0.0)  # a = 0 is always feasible
     # The dual value never exceeds the primal one but by rounding.
     difference = positive_part(primal - dual)
     something = primal > _NOTHING

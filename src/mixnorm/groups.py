@@ -95,6 +95,11 @@ class Groups:
         order = np.argsort(self.index, kind="stable")
         return np.split(order, np.cumsum(self.sizes)[:-1])
 
+    @cached_property
+    def layout(self) -> np.ndarray | None:
+        """The features of every group in order, (G, r); None where groups are of unequal size."""
+        return None if (self.sizes != self.sizes[0]).any() else np.stack(self.members)
+
     def over_subjects(self, n_subjects: int) -> "Groups":
         """Return the partition of W (T, d) flattened, one group holding a sensor's coefficients of all subjects."""
         return self if n_subjects == 1 else Groups(self.labels.copy(), np.tile(self.index, n_subjects))

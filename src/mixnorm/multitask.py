@@ -1,7 +1,5 @@
 """Many subjects learned together: shared sensors, similar classifiers (equations 8 and 9), and newcomers."""
 
-from dataclasses import replace
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -11,7 +9,7 @@ from ._subject_classifier import SubjectClassifier, SubjectTrials
 from ._subjects import check_asymmetric, check_label, check_subject_classes, joint_stack
 from ._weights import class_balance
 from .adaptation import Leaning, adapt_to
-from .alignment import alignment, center_and_metric, newcomers_center_and_metric, subject_alignments
+from .alignment import aligned, alignment, center_and_metric, newcomers_center_and_metric
 from .groups import Groups
 from .metric import pull_metric, within_covariance
 from .path import Method, check_alpha, warn_unconverged
@@ -46,7 +44,9 @@ class MultiTaskClassifier(SubjectClassifier):
 
         With ``align=True`` A is made of the newcomer's trials, the mean v̄ of the known ``A_t w_t`` stands for w̄, and
         the pull is strength ‖A w − v̄‖², over the mean variance of the features. As A needs no labels, trials without
-        (``y=None``) or of one class are of use too: they give the w nearest to v̄, with the mean intercept.
+        (``y=None``) or of one class are of use too: they give the w nearest to v̄, and the intercept by which their
+        mean score is that of the known subjects' trials. Fewer than five trials are not aligned: the pull is then
+        strength ‖w − w̄‖².
 
         Parameters
         ----------
@@ -78,10 +78,10 @@ class MultiTaskClassifier(SubjectClassifier):
         chosen = np.isin(np.arange(len(self.groups_)), np.flatnonzero(self.group_norms_))
         center, metric = self._drawn_to(trials, chosen[self._group_index])
         signs = None if y is None else _signs(y, self.classes_, len(trials.matrix))
-        if signs is None and not self.align:
+        if signs is None and not self._is_aligned:
             raise ValueError("y is missing: trials without labels are of use to a model with align=True only.")
         if signs is None or len(np.unique(signs)) < 2:
-            return center, self.mean_intercept_, np.inf
+            return center, self._intercept_without_labels(center, trials.matrix), np.inf
         beta = np.where(chosen, self._group_weights, np.inf)
         method = Method.of(self, self.q)
         problem = Leaning(method, trials, signs, center, self._alpha(), beta, metric)
@@ -95,15 +95,23 @@ class MultiTaskClassifier(SubjectClassifier):
 
     def _drawn_to(self, trials: Trials, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """What a newcomer is drawn to, (d,), and M of the pull on usable features, a mask (d,); None: the identity."""
-        if self.align:
-            if len(trials.matrix) < 2 or not usable.any():
-                return self.mean_coef_, None
-            return newcomers_center_and_metric(trials.matrix, self._partition, self.mean_aligned_coef_, usable)
+        if self._is_aligned:
+            found = newcomers_center_and_metric(trials.matrix, self._partition, self.mean_aligned_coef_, usable)
+            return (self.mean_coef_, None) if found is None else found
         covariance = getattr(self, "newcomer_covariance_", None)  # a model file of an earlier version has none
         if covariance is None:
             return self.mean_coef_, None
         kept = usable[self._covariance_features]
         return self.mean_coef_, pull_metric(covariance[np.ix_(kept, kept)])
+
+    @property
+    def _is_aligned(self) -> bool:
+        """Whether the subjects were aligned when they were learned, whatever ``align`` is now."""
+        return getattr(self, "mean_aligned_coef_", None) is not None
+
+    def _intercept_without_labels(self, w: np.ndarray, X: np.ndarray) -> float:
+        """The mean intercept; aligned, what gives the mean trial the mean score that those of known subjects have."""
+        return float(self._mean_score - X.mean(axis=0) @ w) if self._is_aligned else self.mean_intercept_
 
     def _put(self, subject, w: np.ndarray, b: float) -> None:
         """Append a row for a subject, or replace the one it has, and bring what speaks of sensors up to date."""
@@ -128,7 +136,13 @@ class MultiTaskClassifier(SubjectClassifier):
         self._keep_mean(joint.subjects.labels)
         self.mean_aligned_coef_ = None
         if self.align:
-            self.mean_aligned_coef_ = np.matmul(stack.alignment[0], solution.W[0, :, :, -1:]).mean(axis=0)[:, 0]
+            W = solution.W[0, :, :, -1]
+            self.mean_aligned_coef_ = np.matmul(stack.alignment[0], W[..., None]).mean(axis=0)[:, 0]
+            own = [
+                np.average(joint.trials.matrix[rows], axis=0, weights=joint.weights[rows])
+                for rows in joint.subjects.rows
+            ]
+            self._mean_score = float(np.mean(np.sum(own * W, axis=1) + solution.b[0, :, -1]))
         leaning = [label for label in data.subjects.labels if label not in self._labels]
         for label in leaning:
             self._put(label, *self._leaning_classifier(data.take([label])))
@@ -154,21 +168,19 @@ class MultiTaskClassifier(SubjectClassifier):
 
     def _leaning_classifier(self, data: SubjectTrials) -> tuple[np.ndarray, float]:
         """Fit one subject listed in ``asymmetric``; with trials of one class only it gets the mean classifier."""
-        if len(np.unique(data.signs[data.weights > 0])) < 2:
-            return self.mean_coef_, self.mean_intercept_
-        weights, method = self._balanced(data, data.weights), Method.of(self, self.q)
         center, metric = self.mean_coef_, None
         if self.align:
-            A = alignment(data.trials.matrix, weights, self._partition)
-            usable = np.isfinite(self._group_weights)[self._group_index]
-            center, metric = center_and_metric(A, self.mean_aligned_coef_, usable)
+            A = alignment(data.trials.matrix, data.weights, self._partition)
+            if A is not None:
+                usable = np.isfinite(self._group_weights)[self._group_index]
+                center, metric = center_and_metric(A, self.mean_aligned_coef_, usable)
+        used = data.weights > 0
+        if len(np.unique(data.signs[used])) < 2:
+            return center, self._intercept_without_labels(center, data.trials.matrix[used])
+        weights, method = self._balanced(data, data.weights), Method.of(self, self.q)
         problem = Leaning(method, data.trials, data.signs, center, self._alpha(), self._group_weights, metric)
         W, b = problem.solve(weights[:, None], np.array([self._similarity()]))
         return W[0, :, 0], b[0, 0]
-
-    def _aligned(self, stack: Stack) -> Stack:
-        """Let the subjects of a joint problem be compared in coordinates of their own, if that is wanted."""
-        return replace(stack, alignment=subject_alignments(stack)) if self.align else stack
 
     def _joint(self, data: SubjectTrials) -> SubjectTrials:
         """Return the trials of the subjects who share; each must have both classes."""
@@ -178,12 +190,13 @@ class MultiTaskClassifier(SubjectClassifier):
         return joint
 
     def _adapt_to_target(self, X, y, unlabeled) -> None:
-        if X is not None:
-            self.adapt(X, y)
-        elif y is not None:
-            raise ValueError("y_target_labeled was given without X_target_labeled.")
-        elif unlabeled is not None and self.align:
+        if (X is None) != (y is None):
+            given, missing = ("y", "X") if X is None else ("X", "y")
+            raise ValueError(f"{given}_target_labeled was given without {missing}_target_labeled.")
+        if self.align and unlabeled is not None and (X is None or not len(X)):
             self.adapt(unlabeled)
+        elif X is not None:
+            self.adapt(X, y)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -207,7 +220,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
     alpha : float
         Strength of the penalty.
     similarity : float
-        Strength of the pull to the mean classifier, in (loss units) × (feature units)²; 0: sensors alone are shared.
+        Strength of the pull to the mean classifier, in (loss units) × (feature units)², with ``align=True`` in loss
+        units; 0: sensors alone are shared.
     penalty, q, groups, group_weights, adaptive, fit_intercept, tol, max_iter, solver
         As in `GroupSVC`.
     align : bool
@@ -219,7 +233,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
     asymmetric : list of subjects or None
         These lean on the others without pulling them: the joint problem is solved without them, then each minimises
         its own mean loss + similarity ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q with the others' mean w̄ fixed (aligned:
-        similarity ‖A w − v̄‖²). One with trials of one class only gets the mean classifier.
+        similarity ‖A w − v̄‖²). One with trials of one class only gets the mean classifier (aligned: the nearest to v̄).
     class_weight : dict, "balanced" or None
         "balanced" within each subject.
     rehearse : bool
@@ -257,7 +271,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
     ``fit`` requests scikit-learn metadata under MOABB's names ``subjects``, ``X_target_labeled``, ``y_target_labeled``
     (given: fit, then `adapt`) and ``X_target_unlabeled`` (the same without labels, if they are all there is and the
     subjects are aligned; else not used). In a Pipeline that transforms the trials, set
-    ``transform_input=["X_target_labeled"]`` so that those of the target are transformed too.
+    ``transform_input=["X_target_labeled", "X_target_unlabeled"]`` so that those of the target are transformed too.
 
     Examples
     --------
@@ -346,7 +360,9 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         joint = self._joint(data)
         weights = self._balanced(joint, joint.weights)
         check_subject_classes(weights, joint.signs, self.classes_, joint.subjects)
-        stack = self._aligned(joint_stack(method, joint.trials, joint.signs, weights[:, None], joint.subjects))
+        stack = joint_stack(method, joint.trials, joint.signs, weights[:, None], joint.subjects)
+        if self.align:
+            stack = aligned(stack, joint)
         cell = np.full((1, 1, 1), alpha), np.full((1, 1, 1), similarity)
         solution = method.solve(stack, *cell)[0]
         if self.adaptive:

@@ -11,6 +11,7 @@ from ._folds import Divisions, Fold, cv_routing, route
 from ._inputs import all_or_nothing
 from ._subject_classifier import SubjectTrials, check_scores, fewest_of_a_class, score_subjects, split_subjects
 from ._subjects import joint_stack
+from .alignment import aligned
 from .multitask import MultiTaskClassifier, check_similarity
 from .path import Method, check_alphas, warn_unconverged
 from .stack import Solution, Stack
@@ -163,7 +164,9 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         cv = Divisions(fewest_of_a_class(joint)) if self.cv is None else self.cv
         folds = split_subjects(cv, joint, labels, _rows_of(routed.split, data, joint))
         columns = self._columns(joint, folds)
-        stack = self._aligned(joint_stack(method, joint.trials, joint.signs, columns, joint.subjects))
+        stack = joint_stack(method, joint.trials, joint.signs, columns, joint.subjects)
+        if self.align:
+            stack = aligned(stack, joint)
         scorer = _Scorer(joint, labels, folds, self.scoring, _rows_of(routed.score, data, joint))
         candidates = self._candidates(method, stack, scorer)
         found, place = self._choose(candidates)

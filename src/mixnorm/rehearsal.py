@@ -15,7 +15,7 @@ from ._folds import auc
 from ._subject_classifier import SubjectTrials
 from ._subjects import joint_stack
 from .adaptation import STRENGTHS, Leaning, n_worth_trying
-from .alignment import newcomers_center_and_metric, subject_alignments
+from .alignment import aligned, newcomers_center_and_metric
 from .groups import Groups
 from .metric import pull_metric, within_covariance
 from .path import Method
@@ -74,17 +74,15 @@ class Rehearsal:
         stack = joint_stack(self.method, others.trials, others.signs, weights[:, None], others.subjects)
         stack = replace(stack, group_weights=self.group_weights[None, :, None])
         if self.align:
-            stack = replace(stack, alignment=subject_alignments(stack))
+            stack = aligned(stack, others)
         cell = np.full((1, 1, 1), self.alpha), np.full((1, 1, 1), self.similarity)
         W = replace(self.method, tol=max(self.method.tol, _TOL)).solve(stack, *cell)[0].W
         chosen = (stack.groups.to_blocks(W) != 0).any(axis=2)[0, :, 0]
-        usable = chosen[stack.groups.index]
+        mean, beta = W[0, :, :, 0].mean(axis=0), np.where(chosen, self.group_weights, np.inf)
         if self.align:
-            W, metric = np.matmul(stack.alignment, W), None
-        else:
-            metric = pull_metric(within_covariance(stack, np.flatnonzero(usable)))
-        beta = np.where(chosen, self.group_weights, np.inf)
-        return _Mean(W[0, :, :, 0].mean(axis=0), beta, usable, metric, stack.groups if self.align else None)
+            aligned_mean = np.matmul(stack.alignment, W)[0, :, :, 0].mean(axis=0)
+            return _Mean(mean, beta, aligned_coef=aligned_mean, groups=stack.groups)
+        return _Mean(mean, beta, pull_metric(within_covariance(stack, np.flatnonzero(chosen[stack.groups.index]))))
 
     def _gains_of(self, own: SubjectTrials, mean: "_Mean", size: float) -> list[np.ndarray]:
         """Return the gains (S,) of one subject in every draw of so many trials; none where it has too few.
@@ -106,23 +104,24 @@ class Rehearsal:
 
 @dataclass(frozen=True, eq=False)
 class _Mean:
-    """The mean classifier w̄ (d,) of some subjects, or v̄ in the coordinates that align them.
+    """The mean classifier w̄ (d,) of some subjects, with β (G,), ∞ for the sensors that they left out.
 
-    With β (G,), ∞ for the sensors that they left out, the mask (d,) of the features they use, and M of the pull to w̄;
-    or with the sensors, where each newcomer's own trials give M.
+    And M of the pull to it; or v̄ (d,) and the sensors, where they are aligned and each newcomer's own trials give M.
     """
 
     coef: np.ndarray
     group_weights: np.ndarray
-    usable: np.ndarray
-    metric: np.ndarray | None
-    groups: Groups | None
+    metric: np.ndarray | None = None
+    aligned_coef: np.ndarray | None = None
+    groups: Groups | None = None
 
     def drawn_to(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """What a newcomer with trials X (n, d) is drawn to, (d,), and by which M."""
-        if self.groups is None or not self.usable.any():
-            return self.coef, self.metric
-        return newcomers_center_and_metric(X, self.groups, self.coef, self.usable)
+        found = None
+        if self.aligned_coef is not None:
+            usable = np.isfinite(self.group_weights)[self.groups.index]
+            found = newcomers_center_and_metric(X, self.groups, self.aligned_coef, usable)
+        return (self.coef, self.metric) if found is None else found
 
 
 def expected_gains(sizes: np.ndarray, gains: np.ndarray, n_trials: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._arrays import Array, like, namespace, to_numpy
+from ._arrays import Array, like, matmul_transposed, namespace, to_numpy
 from .stack import Stack
 
 _MAX_NEWTON = 100
@@ -113,24 +113,44 @@ def solve_unpenalised(stack: Stack, W: Array, b: Array) -> tuple[Array, Array]:
     return like(W, W_new, dtype=xp.float64), like(b, b_new, dtype=xp.float64)
 
 
-def equality_residual(stack: Stack, W: Array, a: Array) -> tuple[Array, Array]:
-    """Project a onto the equalities of the unpenalised coordinates; also return where they then hold, (B, K)."""
+def equality_residual(stack: Stack, W: Array, a: Array) -> tuple[Array, Array, Array]:
+    """Project a onto the equalities of the unpenalised coordinates; return where they then hold, and what they lack.
+
+    Both (B, K). What rounding leaves of an equality, times the coefficient, is how wrong the dual value may be.
+    """
     a_new = np.array(to_numpy(a))
-    drawn = to_numpy(stack.drawn(stack.deviation(W)))
+    drawn, size = to_numpy(stack.drawn(stack.deviation(W))), to_numpy(_terms_of_drawn(stack, W))
     feasible = np.ones((a.shape[0], a.shape[-1]), dtype=bool)
+    lack, w = np.zeros(feasible.shape), np.abs(to_numpy(W))
     for i in range(a.shape[0]):
         for k in range(a.shape[-1]):
             free = _free_coordinates(stack, W, i, k)
             target = np.zeros((a.shape[1], free.E.shape[2]))
             target[:, free.coefficients] = 2 * free.similarity * drawn[i][:, free.features, k]
-            own = [_project(*parts) for parts in zip(free.E, a_new[i, :, :, k], target)]
+            terms = np.zeros_like(target)
+            terms[:, free.coefficients] = 2 * free.similarity * size[i][:, free.features, k]
+            own = [_project(*parts) for parts in zip(free.E, a_new[i, :, :, k], target, terms)]
             a_new[i, :, :, k] = np.stack([moved for moved, _ in own])
             feasible[i, k] = all(holds for _, holds in own)
-    return like(a, a_new), like(a, feasible, dtype=namespace(a).bool)
+            residual = free.sums(a_new[i, :, :, k]) - target
+            lack[i, k] = np.sum(np.abs(residual[:, free.coefficients]) * w[i][:, free.features, k])
+    return like(a, a_new), like(a, feasible, dtype=namespace(a).bool), like(a, lack)
+
+
+def _terms_of_drawn(stack: Stack, W: Array) -> Array:
+    """The size of what is added up in A_t'(A_t w_t − v̄), (B, T, d, K): its rounding is in proportion to it.
+
+    Subjects who are drawn strongly are nearly alike, and the deviation is a small difference of large numbers.
+    """
+    xp = namespace(W)
+    plain = stack.alignment is None
+    V = xp.abs(W) if plain else xp.matmul(xp.abs(stack.alignment), xp.abs(W))
+    V = V + (xp.mean(V, axis=1, keepdims=True) if stack.center is None else xp.abs(stack.center))
+    return V if plain else matmul_transposed(xp.abs(stack.alignment), V)
 
 
 def _free_coordinates(stack: Stack, W: Array, i: int, k: int) -> _FreeCoordinates:
-    """Those of one problem at a point; of W only what is held counts, where there is a metric."""
+    """Those of one problem at a point; of W only what is held counts, where subjects are aligned."""
     X, y = to_numpy(stack.X)[i], to_numpy(stack.y)[i]
     weights = to_numpy(stack.group_weights)[i, :, k]
     features = np.flatnonzero(weights[stack.groups.index] == 0)
@@ -180,17 +200,20 @@ def _newton(free: _FreeCoordinates, loss, offset: np.ndarray, theta: np.ndarray)
     return theta
 
 
-def _project(E: np.ndarray, a: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Move the a of one subject, within its support, onto E'a = target; say whether that holds to rounding."""
+def _project(E: np.ndarray, a: np.ndarray, target: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Move the a of one subject, within its support, onto E'a = target; say whether that holds to rounding.
+
+    ``terms``: the size of what the target was added up from.
+    """
     size = np.abs(E).T
     for _ in range(_MAX_PROJECTIONS):
         residual = E.T @ a - target
         # beside what a is now: where the trials can be separated, nothing but rounding is left of it
-        if np.all(np.abs(residual) <= _ROUNDING * (size @ a + np.abs(target))):
+        if np.all(np.abs(residual) <= _ROUNDING * (size @ a + terms)):
             return a, True
         support = a > 0
         correction = np.linalg.lstsq(E[support].T, residual, rcond=None)[0]
         a = a.copy()
         a[support] = np.clip(a[support] - correction, 0, None)
     residual = E.T @ a - target
-    return a, bool(np.all(np.abs(residual) <= _ROUNDING * (size @ a + np.abs(target))))
+    return a, bool(np.all(np.abs(residual) <= _ROUNDING * (size @ a + terms)))

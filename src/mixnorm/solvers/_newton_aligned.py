@@ -49,9 +49,9 @@ class Kronecker:
     @classmethod
     def of(cls, alignment: np.ndarray, groups: Groups) -> "Kronecker | None":
         """Find the factors of alignments (T, d, d), if they are such products."""
-        if (groups.sizes != groups.sizes[0]).any():
+        layout = groups.layout
+        if layout is None:
             return None
-        layout = np.stack(groups.members)
         T, (C, r) = len(alignment), layout.shape
         order = layout.ravel()
         blocks = alignment[:, order[:, None], order].reshape(T, C, r, C, r).transpose(0, 1, 3, 2, 4)
@@ -66,8 +66,8 @@ class Kronecker:
         return cls(layout, sensors, samples, *np.linalg.svd(samples))
 
     def of_subject(self, t: int, sensors: np.ndarray) -> tuple[np.ndarray, ...]:
-        """P on some sensors (columns), V₁, σ and V₂' of one subject."""
-        return self.sensors[t][:, sensors], self.left[t], self.values[t], self.right[t]
+        """P on some sensors (columns), Q, V₁, σ and V₂' of one subject."""
+        return self.sensors[t][:, sensors], self.samples[t], self.left[t], self.values[t], self.right[t]
 
     def forward(self, W: np.ndarray) -> np.ndarray:
         """A_t w_t in the order of the layout, (T, d)."""
@@ -209,7 +209,7 @@ class KroneckerBlock:
 
     Parameters
     ----------
-    factors : tuple of P (C, a) on the active sensors, V₁, σ, V₂'
+    factors : tuple of P (C, a) on the active sensors, Q, V₁, σ, V₂'
     curvature : ndarray of shape (a,)
         The diagonal of E.
     twice : float
@@ -221,7 +221,7 @@ class KroneckerBlock:
     """
 
     def __init__(self, factors: tuple, curvature: np.ndarray, twice: float, rows: np.ndarray, weights: np.ndarray):
-        self._P, self._left, self._values, self._right = factors
+        self._P, self._Q, self._left, self._values, self._right = factors
         self._m = len(curvature) * len(self._values)
         self._free = len(rows) - self._m
         over_sensors = twice * (self._P.T @ self._P)
@@ -246,7 +246,7 @@ class KroneckerBlock:
 
     def _aligned(self, x: np.ndarray) -> np.ndarray:
         """A x of the features' part, (C r, k)."""
-        inner = np.matmul((self._left * self._values) @ self._right, self._by_sample(x))
+        inner = np.matmul(self._Q, self._by_sample(x))
         return np.tensordot(self._P, inner, axes=1).reshape(len(self._P) * len(self._values), -1)
 
     def _by_sample(self, x: np.ndarray) -> np.ndarray:
@@ -298,5 +298,5 @@ class KroneckerBlock:
 
     def back(self, mean: np.ndarray) -> np.ndarray:
         """Return A_t' times a vector of the mean's coordinates."""
-        inner = mean.reshape(-1, len(self._values)) @ (self._left * self._values) @ self._right
+        inner = mean.reshape(-1, len(self._values)) @ self._Q
         return np.concatenate([np.zeros(self._free), (self._P.T @ inner).ravel()])

@@ -156,7 +156,7 @@ def _solve_coupled(problem: Problem, active: Active, inside, curvature: Curvatur
 def _solve_aligned(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
     """Solve the Newton system of several aligned subjects by whichever route is cheaper."""
     d, m, n, kronecker = problem.Z.shape[2], rhs.shape[1], inside.sum(axis=1).max(), problem.kronecker
-    if kronecker is not None and problem.q == 2 and n * (n * (m + d) + d * d) < m * (m * m / 3 + m * d + d * d):
+    if kronecker is not None and n * (n * (m + d) + d * d) < m * (m * m / 3 + m * d + d * d):
         places = np.empty(d, dtype=int)
         places[active.features] = np.arange(len(active.features))
         order = places[kronecker.layout[active.which]].ravel()  # sensor by sensor

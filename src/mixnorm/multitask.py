@@ -228,8 +228,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         Whether classifiers are compared in coordinates that make everybody's trials white, similarity
         Σ_t ‖A_t w_t − v̄‖² with v̄ the mean of the A_t w_t and A_t = R_t^½ ⊗ S_t^½, R_t and S_t being the covariances
         between the sensors and between the samples of subject t's trials, 3 % white noise added; sensors are chosen as
-        before. Ongoing activity differs between people more than their responses do: on the recordings in
-        benchmarks/many_subjects.md this gains 2 to 4 points of AUC. It needs the same samples of every sensor.
+        before. Ongoing activity differs between people more than their responses do: this gained 2 to 4 points of AUC
+        on the recordings in benchmarks/many_subjects.md. It needs the same samples of every sensor.
     asymmetric : list of subjects or None
         These lean on the others without pulling them: the joint problem is solved without them, then each minimises
         its own mean loss + similarity ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q with the others' mean w̄ fixed (aligned:

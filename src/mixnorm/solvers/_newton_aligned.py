@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrs, dtrtrs
 
 from ..groups import Groups
-from ._newton_system import Curvature, cholesky, nonzero, solve_posdef
+from ._newton_system import Curvature, DenseBlock, cholesky, nonzero, solve_posdef
 
 #: What of an alignment may differ from a Kronecker product, in units of its largest number.
 _ROUNDING = 1e-12
@@ -176,21 +176,13 @@ def solve_aligned(blocks: list[_Block], curvature: Curvature, rhs: np.ndarray, s
     return np.stack(found)
 
 
-class DenseAlignedBlock:
+class DenseAlignedBlock(DenseBlock):
     """S_t factorised as it is, O(m³), beside R A_t', (m, d)."""
 
     def __init__(self, H: np.ndarray, scale: np.ndarray, diagonal: np.ndarray, aligned: np.ndarray):
-        free = len(H) - len(scale)
-        whole = np.concatenate([np.ones(free), scale])
-        S = H * whole * whole[:, None]
-        index = np.arange(free, len(H))
-        S[index, index] += diagonal
-        self._factor = cholesky(S)
-        self._columns = np.concatenate([np.zeros((free, len(aligned))), (aligned * scale).T])
-
-    def solve(self, right: np.ndarray) -> np.ndarray:
-        """Return S_t⁻¹ right."""
-        return dpotrs(self._factor, right, lower=1)[0]
+        super().__init__(H, scale, diagonal)
+        above = np.zeros((len(H) - len(scale), len(aligned)))
+        self._columns = np.concatenate([above, (aligned * scale).T])
 
     def add_to(self, gram: _Gram, some: np.ndarray) -> None:
         """Add [some, A_t']' S_t⁻¹ [some, A_t']: with S = L L', the square of L⁻¹ [some, A_t']."""
@@ -275,11 +267,15 @@ class KroneckerBlock:
             if lean is not None:
                 lean, corner = lean - of_unit.T @ half, corner - np.vdot(of_unit, of_unit)
         if lean is not None:
-            gram.add(lean / np.sqrt(1 / self._lent[0] - corner))
+            gram.add(lean / np.sqrt(self._owed(corner)))
 
     def _unit(self, size: int) -> np.ndarray:
         """The intercept's unit vector as a column, where it was lent something."""
         return np.eye(size, self._free)[:, self._lent > 0]
+
+    def _owed(self, corner: float) -> float:
+        """1 / lent − e'(S + lent e e')⁻¹ e, e being the intercept's unit vector: positive but for rounding."""
+        return max(1 / self._lent[0] - corner, 1e-14 / self._lent[0])
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """Return S_t⁻¹ right."""
@@ -288,7 +284,7 @@ class KroneckerBlock:
         solved, lean = solved[:, : right.shape[1]], solved[:, right.shape[1] :]
         if not unit.size:
             return solved
-        return solved + lean * (solved[0] / (1 / self._lent[0] - lean[0, 0]))
+        return solved + lean * (solved[0] / self._owed(lean[0, 0]))
 
     def _lending_solve(self, right: np.ndarray) -> np.ndarray:
         found = self._base(right)

@@ -170,6 +170,23 @@ def test_subjects_who_differ_in_ongoing_activity_alone_are_learned_better_aligne
     assert aucs[True] > aucs[False] + 0.03
 
 
+@pytest.mark.parametrize("seed", [9, 11])
+def test_few_steps_where_the_features_of_subjects_are_of_unlike_size(seed):
+    rng = np.random.default_rng(seed)
+    response, parts = 0.5 * rng.normal(size=(7, 6)), []
+    for n, scale in zip((28, 28, 72), (0.2, 1.0, 8.0)):
+        y, mixing = np.tile([0, 1], n // 2), scale * rng.normal(size=(7, 7))
+        parts.append(
+            (np.einsum("cd,nds->ncs", mixing, rng.normal(size=(n, 7, 6))) + np.multiply.outer(y, response), y)
+        )
+    X, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    model = MultiTaskGroupSVC(1e-4, similarity=0.3, q=1.2, align=True).fit(
+        X, y, subjects=np.repeat([0, 1, 2], (28, 28, 72))
+    )
+    assert model.dual_gap_ <= 1e-6
+    assert model.n_iter_ < 100
+
+
 def test_the_refit_of_a_cross_validation_is_the_fit_at_what_it_chose():
     Xs, ys, groups = coloured(3)
     X, y, subjects = stacked(Xs, ys)

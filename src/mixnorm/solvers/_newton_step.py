@@ -28,6 +28,9 @@ Slopes = tuple[np.ndarray, np.ndarray]
 _MAX_HALVINGS = 40
 #: Coordinates per trial inside the margin from which the system is solved through the trials.
 _THROUGH_TRIALS = 1.6
+#: How many times longer a step in u may get for small coefficients where 1 < q < 2; where the features of subjects are
+#: of unlike size, those of one have the norm and those of another the curvature, and no step of that length would do.
+LONGEST = 1e3
 #: How far the damping goes down and up.
 _MIN_DAMPING, _MAX_DAMPING = 1e-10, 1e3
 
@@ -91,7 +94,8 @@ def _penalty_curvature(problem: Problem, active: Active, w, tau, gamma):
     slope = tau[group] * slope
     if 1 < q < 2:
         # For small coefficients the step must be long in u, where the prox is smooth, not in w, where it is not.
-        gamma = np.maximum(gamma, norm / np.where(tau > 0, tau, np.inf) / problem.stiffness()[active.which])
+        longer = norm / np.where(tau > 0, tau, np.inf) / problem.stiffness()[active.which]
+        gamma = np.clip(longer, gamma, LONGEST * gamma)
     curvature = Curvature(scale, diagonal, direction, group, weight, coupling)
     return curvature, slope, np.where(smooth, 0.0, gamma)
 

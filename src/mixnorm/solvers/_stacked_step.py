@@ -6,6 +6,7 @@ and `advance` the linear systems are solved (`_stacked_system`), whose sizes cha
 
 from .._arrays import Array
 from .._lq import prox_lq_in_steps
+from ._newton_step import LONGEST
 from ._stacked_judge import judge
 from ._stacked_problems import Look, Point, StackedProblems
 from ._stacked_state import (
@@ -140,7 +141,7 @@ def _penalty_curvature(problems: StackedProblems, W: Array, look: Look, aim: Aim
         scale = one * xp.where(atoms(bent), ratio ** (1 - q / 2), 1.0)
         # For small coefficients the step must be long in u, where the prox is smooth, not in w, where it is not.
         longer = norm / xp.where(tau > 0, tau, 1.0) / stiffness(problems, aim.similarity)
-        gamma = xp.where(bent, xp.maximum(gamma, longer), 0.0)
+        gamma = xp.where(bent, xp.maximum(gamma, xp.minimum(longer, LONGEST * gamma)), 0.0)
     diagonal = xp.where(mask, atoms(weight) + own * scale**2, 1.0)
     return scale, diagonal, direction * atoms(xp.sqrt(weight)), slope, gamma
 

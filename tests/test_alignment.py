@@ -274,6 +274,25 @@ def test_with_too_few_trials_or_all_the_same_the_newcomer_gets_the_mean_classifi
     for X, y in ((None, None), (few[:1], None), (few, None), (few, np.ones(4)), (same, None)):
         model.adapt(X, y, subject="new")
         np.testing.assert_array_equal(model.coef_[-1], model.mean_coef_)
+        assert model.intercept_[-1] == model.mean_intercept_
+
+
+def test_a_model_without_intercept_gives_nobody_one():
+    Xs, ys, groups = coloured(4)
+    model = fit((Xs, [*ys[:3], np.ones(31)], groups), asymmetric=["S3"], fit_intercept=False)
+    model.adapt(Xs[3] + 1.0, subject="new")
+    assert not model.intercept_.any()
+    assert not np.array_equal(model.coef_[-1], model.mean_coef_)
+
+
+def test_one_who_leans_with_few_trials_is_drawn_to_the_plain_mean():
+    Xs, ys, groups = coloured(4)
+    X, y = Xs[3][:4], np.array([1.0, -1, 1, -1])
+    model = fit(([*Xs[:3], X], [*ys[:3], y], groups), asymmetric=["S3"])
+    optimum, value = leaning_problem(X, y, model, np.eye(18), model.mean_coef_, SIMILARITY, range(6))
+    assert value == pytest.approx(optimum, rel=1e-7)
+    model = fit(([*Xs[:3], X], [*ys[:3], np.ones(4)], groups), asymmetric=["S3"])
+    np.testing.assert_array_equal(model.coef_[-1], model.mean_coef_)
 
 
 def test_what_was_fitted_counts_not_what_align_is_set_to_later():

@@ -306,7 +306,7 @@ def test_an_error_of_one_fit_is_raised_when_the_others_are_done():
 
 def test_an_interrupt_ends_all_fits(monkeypatch):
     def interrupted(*_):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("by the user")
 
     monkeypatch.setattr(together_module, "solve_where_asked", interrupted)
     ended = []
@@ -317,7 +317,7 @@ def test_an_interrupt_ends_all_fits(monkeypatch):
         finally:
             ended.append(True)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="by the user"):
         together([fit] * 3)
     for _ in range(200):
         if len(ended) == 3:

@@ -9,10 +9,11 @@ from sklearn.utils.metadata_routing import MetadataRouter
 from ._choice import Choice, check_rule, choose, count_selected
 from ._folds import Divisions, Fold, cv_routing, route
 from ._inputs import all_or_nothing
+from ._multitask_classifier import MultiTaskClassifier
 from ._subject_classifier import SubjectTrials, check_scores, fewest_of_a_class, score_subjects, split_subjects
 from ._subjects import joint_stack
 from .alignment import aligned
-from .multitask import MultiTaskClassifier, check_similarity
+from .multitask import check_similarity
 from .path import Method, check_alphas, warn_unconverged
 from .stack import Solution, Stack
 from .svc import second_stage, solve_columns

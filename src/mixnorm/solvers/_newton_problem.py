@@ -56,6 +56,7 @@ class Problem:
         self.similarity = 0.0  # set for every cell of a path
         self.center = None if stack.center is None else to_numpy(stack.center)[i, :, :, k]
         self.alignment = self.kronecker = None
+        self._place = stack, i
         if stack.alignment is not None:
             self.alignment = to_numpy(stack.alignment)[i]
             by_factors = T > 1 and self.q == 2 and self.center is None
@@ -236,8 +237,9 @@ class Problem:
 
     @cached_property
     def metric(self) -> np.ndarray | None:
-        """A_t'A_t, (T, d, d)."""
-        return None if self.alignment is None else np.matmul(self.alignment.transpose(0, 2, 1), self.alignment)
+        """A_t'A_t, (T, d, d); the stack computes it once for all its problems, when it is asked for."""
+        stack, i = self._place
+        return None if stack.metric is None else to_numpy(stack.metric)[i]
 
     def smooth_value(self, Zw: np.ndarray, W: np.ndarray, b: np.ndarray) -> float:
         value = np.vdot(self.p, self.loss.value(Zw + self.y * b[:, None]))

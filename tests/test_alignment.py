@@ -187,6 +187,22 @@ def test_few_steps_where_the_features_of_subjects_are_of_unlike_size(seed):
     assert model.n_iter_ < 100
 
 
+@pytest.mark.parametrize("similarity", [25.0, 100.0])
+def test_sensors_always_kept_are_certified_beside_a_strong_pull(similarity):
+    """The deviation from the mean is then a small difference of large numbers, and its rounding not that of itself."""
+    for seed in range(8):
+        rng, parts = np.random.default_rng(seed), []
+        for _ in range(4):
+            y, trials = np.tile([0, 1], 20), rng.normal(size=(40, 6, 5))
+            X = np.einsum("cd,nds->ncs", 0.5 * rng.normal(size=(6, 6)) + np.eye(6), trials)
+            X[y == 1, 2] += 0.7
+            parts.append((X, y))
+        X, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        used, subjects = np.arange(160) % 3 != 1, np.repeat(np.arange(4), 40)
+        model = MultiTaskGroupSVC(5e-4, similarity=similarity, align=True, group_weights={1: 0.0, 2: 0.0})
+        assert model.fit(X[used], y[used], subjects=subjects[used]).dual_gap_ <= 1e-6
+
+
 def test_the_refit_of_a_cross_validation_is_the_fit_at_what_it_chose():
     Xs, ys, groups = coloured(3)
     X, y, subjects = stacked(Xs, ys)
@@ -244,6 +260,7 @@ def test_a_newcomer_is_drawn_to_the_mean_in_its_own_coordinates_on_the_selected_
 
 def test_trials_without_labels_give_the_classifier_nearest_to_the_mean():
     Xs, ys, groups = coloured(4, seed=1)
+    Xs[0], Xs[3] = Xs[0] - 0.5, Xs[3] + 1.0  # not centred, and each in its own way
     model = fit((Xs[:3], ys[:3], groups), group_weights={0: np.inf})
     usable = np.isin(groups, model.selected_groups_)
     root = slow_alignment(Xs[3], groups)

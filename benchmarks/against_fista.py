@@ -29,11 +29,12 @@ from _recordings import load, split  # noqa: E402
 from _worker import cpu_seconds, load_class  # noqa: E402
 
 from mixnorm import MultiTaskGroupSVCCV, group_svc_path  # noqa: E402
-from mixnorm._inputs import read_fit  # noqa: E402
-from mixnorm._subjects import Subjects, joint_stack  # noqa: E402
-from mixnorm.multitask_cv import _winding  # noqa: E402
-from mixnorm.path import Method  # noqa: E402
-from mixnorm.solvers import Fista, solve_path  # noqa: E402
+from mixnorm.estimators.inputs import read_fit  # noqa: E402
+from mixnorm.estimators.objective import Objective  # noqa: E402
+from mixnorm.execution import SolverOptions, solve  # noqa: E402
+from mixnorm.solvers import Fista  # noqa: E402
+from mixnorm.subjects.joint import Subjects, joint_stack  # noqa: E402
+from mixnorm.subjects.multitask_cv import _winding  # noqa: E402
 
 QUESTIONS = ["errp", "uam", "bigp3bci", "q", "subjects"]
 TOL = 1e-6
@@ -100,14 +101,14 @@ def uam():
 
 def sampled_cells(X, y, subjects, model):
     """Seconds of FISTA on a Latin sample of cells, each started where the cell before it ends."""
-    method = Method.of(model, model.q)
+    objective = Objective.of(model, model.q)
     trials, _ = read_fit(model, X, y)
     labels = Subjects.of(subjects.tolist())
-    stack = joint_stack(method, trials, np.where(y > 0, 1.0, -1.0), np.ones((len(y), 1)), labels)
+    stack = joint_stack(objective, trials, np.where(y > 0, 1.0, -1.0), np.ones((len(y), 1)), labels)
     cells = _winding(model.alphas_, len(model.similarities_))
     values = (model.alphas_, model.similarities_)
     grids = [values[axis][[cell[axis] for cell in cells]][:, None, None] for axis in (0, 1)]
-    solutions = solve_path(stack, grids[0], similarities=grids[1], tol=TOL, max_iter=MOST)
+    solutions = solve(stack, grids[0], SolverOptions("auto", TOL, MOST), grids[1])
     sample = np.random.default_rng(0).permutation(len(model.similarities_)).tolist()
     seconds = []
     for alpha, similarity in enumerate(sample):

@@ -25,8 +25,6 @@ from pathlib import Path
 import numpy as np
 
 from mixnorm import GroupSVCCV, stability_selection
-from mixnorm._folds import auc
-from mixnorm._inputs import Trials
 from mixnorm.eeg import (
     Design,
     InOrder,
@@ -38,17 +36,20 @@ from mixnorm.eeg import (
     select_montage,
     simulated_p300,
 )
-from mixnorm.eeg.orders import (
+from mixnorm.estimators.entry import entry_order
+from mixnorm.estimators.folds import auc
+from mixnorm.estimators.inputs import Trials
+from mixnorm.estimators.objective import Objective
+from mixnorm.execution import SolverOptions
+from mixnorm.montage.elimination import Wishes, order_sensors
+from mixnorm.montage.orders import (
     by_backward_elimination,
     by_least_squares_elimination,
     by_riemannian_distance,
     by_snr,
     standard_cap,
 )
-from mixnorm.elimination import Wishes, order_sensors
-from mixnorm.entry import entry_order
-from mixnorm.montages import Montages, Subject, Tested, inner_folds, refit, score_montages
-from mixnorm.path import Method
+from mixnorm.montage.scoring import Montages, Subject, Tested, inner_folds, refit, score_montages
 
 SIZES = (4, 8, 16)
 RUNS = ("AAS010R01", "AAS011R01", "AAS011R02")
@@ -59,10 +60,10 @@ PER_TRIAL = ("X", "y", "subject", "session", "character", "stimulus", "onset", "
 def by_entry(X, signs, folds, weights=None):
     """Channels by their entry on the ℓ1-ℓ2 path."""
     trials = Trials(X.reshape(len(X), -1), None, X.shape[1:], X.dtype)
-    method = Method("group", 2.0, None, weights, True, 1e-3, 10_000, "auto")
-    stack = method.stack(trials, signs, np.ones((len(X), 1)))
+    objective = Objective("group", 2.0, None, weights, True)
+    stack = objective.stack(trials, signs, np.ones((len(X), 1)))
     # no order is scored with more sensors than this, short of all
-    return np.argsort(entry_order(method, stack, max(SIZES))[:, 0], kind="stable")
+    return np.argsort(entry_order(stack, max(SIZES), SolverOptions("auto", 1e-3))[:, 0], kind="stable")
 
 
 def by_adaptive_entry(X, signs, folds):

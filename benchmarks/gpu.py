@@ -24,8 +24,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
 from mixnorm import GroupSVCCV, MultiTaskGroupSVCCV, use_device
-from mixnorm._folds import auc
-from mixnorm._together import together
+from mixnorm.estimators.folds import auc
+from mixnorm.execution.batching import together
 
 QS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 METHODS = {
@@ -126,11 +126,11 @@ def fit_single(one, method):
 
 def solver_alone(sets, repeats=3):
     """From NumPy arrays to NumPy solutions of all alphas, folds and refits; the best of three."""
-    from mixnorm._device import solve_where_asked
-    from mixnorm.certificate import alpha_max
-    from mixnorm.groups import Groups
-    from mixnorm.penalties import GroupNorm
-    from mixnorm.stack import Stack
+    from mixnorm.core.certificate import alpha_max
+    from mixnorm.core.groups import Groups
+    from mixnorm.core.penalties import GroupNorm
+    from mixnorm.core.problem import Stack
+    from mixnorm.execution import SolverOptions, solve
 
     X = np.stack([one[0].reshape(len(one[0]), -1) for one in sets])[:, None]
     y = np.stack([one[1] for one in sets])[:, None]
@@ -148,7 +148,7 @@ def solver_alone(sets, repeats=3):
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
-        solutions = solve_where_asked(stack, alphas, None, {"solver": "auto", "tol": 1e-6, "max_iter": 10_000})
+        solutions = solve(stack, alphas, SolverOptions())
         times.append(time.perf_counter() - start)
     worst = max(float(solution.gap.max()) for solution in solutions)
     steps = int(np.sum([solution.n_iter for solution in solutions], axis=0).max())

@@ -21,8 +21,8 @@ import numpy as np
 from _recordings import load, split
 
 from mixnorm import MultiTaskGroupSVCCV, PerSubjectSVC, PooledSVC
-from mixnorm._choice import Choice, choose
-from mixnorm._folds import Divisions, auc
+from mixnorm.estimators.choice import Choice, choose
+from mixnorm.estimators.folds import Divisions, auc
 
 SVM_ALPHAS = np.logspace(-3, 1.5, 8)
 TRIALS = {"uam-p300": (50, 100, 200, 500), "ner2015-errp": (30, 60, 120)}

@@ -14,12 +14,12 @@ import warnings
 
 from sklearn.exceptions import ConvergenceWarning
 
+from mixnorm.estimators.svc import GroupSVCCV
 from mixnorm.study import load_plan
 from mixnorm.study.methods import METHODS, inner_folds
 from mixnorm.study.splits import split_trials
 from mixnorm.study.units import expand
 from mixnorm.study.work import run_unit, scaled
-from mixnorm.svc import GroupSVCCV
 
 
 def main():

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mixnorm.groups import Groups
-from mixnorm.penalties import L1, L2, GroupNorm
-from mixnorm.stack import Stack
+from mixnorm.core.groups import Groups
+from mixnorm.core.penalties import L1, L2, GroupNorm
+from mixnorm.core.problem import Stack
+from mixnorm.execution.direct import SolverOptions, solve_directly
 from reference import random_problem
 
 SIZES = [1, 2, 3, 2]
@@ -48,3 +49,8 @@ def converted(stack, asarray):
     names = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center", "alignment")
     given = {name: getattr(stack, name) for name in names if getattr(stack, name) is not None}
     return replace(stack, **{name: asarray(values) for name, values in given.items()})
+
+
+def solve_path(stack, alphas, *, similarities=None, **options):
+    """Solve a stack at alphas (A, B, K) here and now, as `mixnorm.execution` does for an estimator."""
+    return solve_directly(stack, alphas, similarities, SolverOptions(**options))

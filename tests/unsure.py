@@ -1,6 +1,6 @@
 """Selections in which nothing can be recommended with confidence."""
 
-from mixnorm.eeg.caution import NOT_SURE
+from mixnorm.montage.caution import NOT_SURE
 
 CAUTION = (
     "The interval of the best montage (0.410 … 0.820) holds 0.5: these trials do not show that any electrode helps."

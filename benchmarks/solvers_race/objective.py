@@ -5,9 +5,9 @@ import warnings
 import numpy as np
 
 from mixnorm import group_svc_path
-from mixnorm._inputs import read_fit
-from mixnorm.certificate import certify
-from mixnorm.path import Method, largest_alpha
+from mixnorm.core.certificate import certify
+from mixnorm.estimators import objective as estimators_objective
+from mixnorm.estimators.inputs import read_fit
 
 #: The tasks: a whole path of alphas, or one fit, as shares of alpha_max.
 TASKS = {"path": np.geomspace(1, 1e-3, 20), "fit": np.array([0.1])}
@@ -29,9 +29,9 @@ class Objective:
 
     def __init__(self, X: np.ndarray, y: np.ndarray, task: str):
         self.X, self.y = X, y
-        method = Method("group", 2.0, None, None, True, 1e-6, 1, "auto")
+        method = estimators_objective.Objective("group", 2.0, None, None, True)
         self.stack = method.stack(read_fit(_Nobody(), X, y)[0], y, np.ones((len(y), 1)))
-        self.alphas = largest_alpha(self.stack) * TASKS[task]
+        self.alphas = estimators_objective.largest_alpha(self.stack) * TASKS[task]
 
     def reference(self) -> dict:
         """Return the objectives (A,) and relative gaps (A,) of mixnorm at the tolerance of the reference."""

@@ -1,16 +1,16 @@
 """Which EEG electrodes does a brain-computer interface need? Mixed-norm large-margin classifiers, certified."""
 
-from ._device import use_device
-from .baselines import PerSubjectSVC, PooledSVC
-from .multitask import MultiTaskGroupSVC
-from .multitask_cv import MultiTaskGroupSVCCV
-from .path import Path, group_svc_path
-from .persistence import load, save
-from .selection import SensorSelector
-from .stability import StabilitySelection, stability_selection
-from .svc import GroupSVC, GroupSVCCV
+from mixnorm.estimators.path import Path, group_svc_path
+from mixnorm.estimators.persistence import load, save
+from mixnorm.estimators.selector import SensorSelector
+from mixnorm.estimators.stability import StabilitySelection, stability_selection
+from mixnorm.estimators.svc import GroupSVC, GroupSVCCV
+from mixnorm.execution.device import use_device
+from mixnorm.subjects.baselines import PerSubjectSVC, PooledSVC
+from mixnorm.subjects.multitask import MultiTaskGroupSVC
+from mixnorm.subjects.multitask_cv import MultiTaskGroupSVCCV
+from mixnorm.version import __version__
 
-__version__ = "0.1.0"
 __all__ = [
     "GroupSVC",
     "GroupSVCCV",
@@ -21,6 +21,7 @@ __all__ = [
     "PooledSVC",
     "SensorSelector",
     "StabilitySelection",
+    "__version__",
     "group_svc_path",
     "load",
     "save",

@@ -14,7 +14,7 @@ pytest.importorskip("mne")
 
 
 def mixnorm(*arguments):
-    command = [sys.executable, "-m", "mixnorm.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "mixnorm.commands.main", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
@@ -146,7 +146,7 @@ def test_train_refuses_folds_that_cannot_be_and_another_rate(files, tmp_path):
 
 def test_help_lists_the_commands_without_importing_them():
     code = (
-        "import sys\nfrom mixnorm.cli import main\nsys.argv = ['mixnorm', '--help']\n"
+        "import sys\nfrom mixnorm.commands.main import main\nsys.argv = ['mixnorm', '--help']\n"
         "try:\n    main()\nexcept SystemExit:\n    print([m for m in sys.modules if m.startswith('mixnorm.eeg')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -161,7 +161,7 @@ def test_version_and_unknown_commands():
 
 
 def test_without_click_the_command_names_the_extra():
-    code = "import sys; sys.modules['click'] = None\nfrom mixnorm.cli import main\nmain()"
+    code = "import sys; sys.modules['click'] = None\nfrom mixnorm.commands.main import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert 'pip install "mixnorm[cli]"' in done.stderr

@@ -15,7 +15,7 @@ from mixnorm import load
 from mixnorm.commands.report import report
 from mixnorm.commands.select import select, text
 from mixnorm.eeg import read_recording, simulated_recording, to_raw
-from mixnorm.report.selection import write_selection
+from mixnorm.report.selection_files import write_selection
 from selections import selection
 
 pytest.importorskip("mne")
@@ -43,7 +43,7 @@ def done(recording):
     command = [
         sys.executable,
         "-m",
-        "mixnorm.cli",
+        "mixnorm.commands.main",
         "select",
         recording,
         "--out",

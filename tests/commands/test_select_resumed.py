@@ -17,7 +17,7 @@ pytest.importorskip("mne")
 #: Runs the command; counts the parts it computes in the file COUNT, and kills itself after so many (0: never).
 RUN = """
 import os, signal, sys
-import mixnorm.eeg.parts as parts
+import mixnorm.montage.checkpoint as parts
 count, last = sys.argv[1], int(sys.argv[2])
 keep, done = parts._kept, []
 def kept(place, call):
@@ -30,7 +30,7 @@ def kept(place, call):
     return result
 parts._kept = kept
 sys.argv[1:] = sys.argv[3:]
-from mixnorm.cli import main
+from mixnorm.commands.main import main
 main()
 """
 
@@ -82,7 +82,7 @@ def test_parts_of_other_wishes_are_not_taken_and_go_when_all_is_written(recordin
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("mixnorm.eeg.selection._path_without", stop)
+        patched.setattr("mixnorm.montage.selection._path_without", stop)
         assert CliRunner().invoke(select, [*map(str, arguments)]).exit_code == 130
     assert len(list((tmp_path / "out" / ".parts").iterdir())) == 3
     result = CliRunner().invoke(select, [*map(str, arguments), "--forbid", "Cz"])

@@ -123,7 +123,7 @@ def test_an_incomplete_study_has_no_table_without_partial(plan, tmp_path):
 
 def test_ctrl_c_ends_cleanly_and_the_same_command_continues(plan, tmp_path):
     plan.write_text(PLAN.replace("splits = 2", "splits = 400"), encoding="utf-8")
-    command = [sys.executable, "-m", "mixnorm.cli", "study", str(plan), "--out", "here"]
+    command = [sys.executable, "-m", "mixnorm.commands.main", "study", str(plan), "--out", "here"]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     results = tmp_path / "here" / "results"
     deadline = time.monotonic() + 60

@@ -6,7 +6,7 @@ import pytest
 import mixnorm.eeg
 
 RING = Path(mixnorm.eeg.__file__).parent
-OUTER = ("mixnorm.study", "mixnorm.report", "mixnorm.cli", "mixnorm.commands")
+OUTER = ("mixnorm.study", "mixnorm.report", "mixnorm.commands.main", "mixnorm.commands")
 
 
 def test_public_names_exist_and_are_sorted():

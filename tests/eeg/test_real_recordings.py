@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mixnorm.eeg import Preparation, default_classifier, prepare, read_recording, read_recordings
-from mixnorm.eeg.folds import Folds, cross_validated_auc
+from mixnorm.eeg.splitting import Folds, cross_validated_auc
 
 pytestmark = pytest.mark.slow
 

@@ -1,6 +1,6 @@
 """Names of the decoders of a selection's subjects."""
 
-from mixnorm.report.selection import _file_names
+from mixnorm.report.selection_files import _file_names
 
 
 def test_no_two_subjects_share_a_file_and_every_name_can_be_written():

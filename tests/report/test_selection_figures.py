@@ -3,8 +3,8 @@
 import pytest
 from matplotlib.text import Text
 
-from mixnorm.eeg.caution import NOT_SURE
-from mixnorm.report.selection import draw_curves, draw_recommended, write_selection
+from mixnorm.montage.caution import NOT_SURE
+from mixnorm.report.selection_files import draw_curves, draw_recommended, write_selection
 from selections import selection
 from unsure import CAUTION, unsure
 

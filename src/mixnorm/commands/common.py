@@ -18,7 +18,7 @@ import numpy as np
 from tqdm import tqdm
 
 from mixnorm.eeg import EpochedRecording, Recording, RecordingError
-from mixnorm.eeg.montage import no_electrodes
+from mixnorm.eeg.positions import no_electrodes
 from mixnorm.eeg.readers.options import NOBODY
 
 _READING = (

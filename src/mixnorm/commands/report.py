@@ -9,7 +9,7 @@ import click
 from mixnorm.commands.common import json_option, messages, print_json
 from mixnorm.report import TABLE_FORMATS, table, write_report
 from mixnorm.report.page import PAGE_NAME, SELECTION_NAME, read_selection
-from mixnorm.report.selection import write_selection
+from mixnorm.report.selection_files import write_selection
 from mixnorm.study import read_results
 
 

@@ -37,7 +37,7 @@ from mixnorm.eeg import (
     select_montage,
 )
 from mixnorm.report.page import standing
-from mixnorm.report.selection import write_decoders, write_selection
+from mixnorm.report.selection_files import write_decoders, write_selection
 from mixnorm.study.units import code_version
 
 POOLED = (

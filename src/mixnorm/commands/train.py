@@ -29,7 +29,7 @@ from mixnorm.eeg import (
     prepare,
     read_recordings,
 )
-from mixnorm.eeg.folds import cross_validated_auc
+from mixnorm.eeg.splitting import cross_validated_auc
 
 
 @click.command()

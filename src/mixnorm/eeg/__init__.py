@@ -4,21 +4,30 @@ Importing this package needs nothing beyond the core; what needs MNE or MOABB im
 and says which extra to install when it is missing.
 """
 
+from importlib import import_module
+from typing import Any
+
 from mixnorm.eeg.decoder import Decoder, Scores, default_classifier
 from mixnorm.eeg.design import Design, prepare
-from mixnorm.eeg.folds import InOrder, honest_folds
-from mixnorm.eeg.montage import electrode_positions
-from mixnorm.eeg.parts import Parts
+from mixnorm.eeg.positions import electrode_positions
 from mixnorm.eeg.preparation import PRESETS, Preparation
 from mixnorm.eeg.readers import ReadOptions, read_recording, read_recordings
 from mixnorm.eeg.readers.mne_files import to_raw
 from mixnorm.eeg.readers.moabb_sets import from_moabb
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
-from mixnorm.eeg.selection import Selection, SelectOptions, select_montage
 from mixnorm.eeg.simulate import Cohort, Simulated, simulated_cohort, simulated_p300, simulated_recording
+from mixnorm.eeg.splitting import InOrder, honest_folds
 from mixnorm.eeg.stream import StreamDecoder, StreamScore
-from mixnorm.eeg.wishes import read_costs
+
+#: Names of `mixnorm.montage`, which is built on this package; they are imported from there when they are asked for.
+_OF_MONTAGE = {
+    "Parts": "checkpoint",
+    "SelectOptions": "selection",
+    "Selection": "selection",
+    "read_costs": "constraints",
+    "select_montage": "selection",
+}
 
 __all__ = [
     "PRESETS",
@@ -54,3 +63,9 @@ __all__ = [
     "simulated_recording",
     "to_raw",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_MONTAGE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"mixnorm.montage.{_OF_MONTAGE[name]}"), name)

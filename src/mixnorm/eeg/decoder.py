@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.cutting import windows_inside
 from mixnorm.eeg.design import Design, prepare
-from mixnorm.eeg.folds import InOrder, fitted
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
-from mixnorm.svc import GroupSVC, GroupSVCCV
+from mixnorm.eeg.splitting import InOrder, fitted
+from mixnorm.estimators.svc import GroupSVC, GroupSVCCV
 
 _LEARNED = ("lower_", "upper_", "center_", "scale_")
 # A model file may name no other class than these: loading it must not run what the file chooses.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.montage import electrode_positions, standard_name
+from mixnorm.eeg.positions import electrode_positions, standard_name
 
 UNKNOWN = -1
 """Stands for a label, a stimulus code or a character that the source does not tell."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from mixnorm.eeg.montage import HEAD_RADIUS, electrode_positions
+from mixnorm.eeg.positions import HEAD_RADIUS, electrode_positions
 from mixnorm.eeg.recording import Events, Recording
 
 # Parietal and central sites first: a simulated P300 sits where a real one does.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mixnorm.eeg.montage import on_page
+from mixnorm.eeg.positions import on_page
 
 _COLOUR = "#D55E00"
 _WIDEST = 0.28

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from mixnorm import GroupSVCCV, MultiTaskGroupSVCCV
-from mixnorm.eeg.folds import InOrder
 from mixnorm.eeg.readers.guard import require
+from mixnorm.eeg.splitting import InOrder
 from mixnorm.study.peers import lda, xdawn_lda, xdawncov_ts_lr
 
 

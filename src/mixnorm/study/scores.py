@@ -7,8 +7,8 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm._folds import auc
 from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.estimators.folds import auc
 
 
 def auc_percent(y: NDArray[np.int64], scores: NDArray[np.float64]) -> list[float]:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixnorm.eeg import Design
-from mixnorm.eeg.folds import dealt
 from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.splitting import dealt
 from mixnorm.study.canonical import sha256
 from mixnorm.study.plan import Plan, PlanError
 

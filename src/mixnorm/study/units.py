@@ -124,9 +124,7 @@ def code_version() -> dict[str, str]:
     Reports and commands only show results, so a change of theirs leaves results valid.
     """
     root = Path(mixnorm.__file__).parent
-    own = sorted(
-        file for file in root.rglob("*.py") if file.relative_to(root).parts[0] not in ("report", "commands", "cli.py")
-    )
+    own = sorted(file for file in root.rglob("*.py") if file.relative_to(root).parts[0] not in ("report", "commands"))
     source = "".join(f"{file.relative_to(root).as_posix()} {sha256(file.read_bytes())}\n" for file in own)
     names = ("numpy", "scipy", "scikit-learn")
     return {

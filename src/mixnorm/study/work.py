@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from mixnorm._together import together
 from mixnorm.eeg import Design
+from mixnorm.execution.batching import together
 from mixnorm.study.data import Data, Part
 from mixnorm.study.methods import METHODS, Outcome, Training
 from mixnorm.study.scores import auc_percent, characters_percent, f_measure_percent

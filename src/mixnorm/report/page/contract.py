@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mixnorm.eeg.caution import NOT_SURE
+from mixnorm.montage.caution import NOT_SURE
 
 FORMAT, VERSION = "mixnorm-selection", 1
 SELECTION_NAME = "selection.json"

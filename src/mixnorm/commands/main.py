@@ -1,0 +1,61 @@
+"""The ``mixnorm`` command: a group whose subcommands are imported when they are called.
+
+A subcommand is one line in :data:`COMMANDS` and one module in :mod:`mixnorm.commands`.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from mixnorm.version import __version__
+
+COMMANDS = {
+    "select": ("mixnorm.commands.select:select", "Which electrodes are needed? Montages, their scores, and a page."),
+    "train": ("mixnorm.commands.train:train", "Train a decoder on recordings; say its AUC and electrodes."),
+    "study": ("mixnorm.commands.study:study", "Run the paper's protocol on a data set; resume it; show its table."),
+    "report": ("mixnorm.commands.report:report", "Tables and figures of a study."),
+    "predict": ("mixnorm.commands.predict:predict", "Score every event of a recording."),
+}
+"""Name of a subcommand → where it lives, and what it does."""
+
+
+def main() -> None:
+    """Run the command line, or say which extra brings it."""
+    try:
+        import click
+    except ImportError:
+        sys.exit('The mixnorm command needs click, which is not installed: pip install "mixnorm[cli]".')
+
+    class LazyGroup(click.Group):
+        """Imports a subcommand only when it is asked for, so that one extra is enough for one command."""
+
+        def list_commands(self, ctx: click.Context) -> list[str]:
+            return list(COMMANDS)
+
+        def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+            if name not in COMMANDS:
+                return None
+            module, _, attribute = COMMANDS[name][0].partition(":")
+            return getattr(import_module(module), attribute)
+
+        def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            with formatter.section("Commands"):
+                formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    LazyGroup(
+        "mixnorm",
+        help="Which EEG electrodes does a brain-computer interface need?",
+        no_args_is_help=True,
+        params=[click.Option(["--version"], is_flag=True, expose_value=False, is_eager=True, callback=_version)],
+    )()
+
+
+def _version(context: object, _parameter: object, asked: bool) -> None:
+    if asked:
+        print(f"mixnorm {__version__}")
+        context.exit()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+r"""How far a fit can be from the optimum: the relative duality gap. It knows no solver.
+
+With p = s/Σs, margins m and a_i = −p_i ℓ'(m_i) = 2 p_i max(0, 1 − m_i), the dual value
+
+    D(a) = Σ_i (a_i − a_i² / (4 p_i)) − similarity Σ_t ‖w_t − w̄‖²
+
+bounds the optimum from below whenever a ≥ 0, Σ_i a_i y_i = 0 for each subject (with an intercept), and the vector
+v_t = X_t'(a_t∘y_t) − 2 similarity (w_t − w̄) satisfies ‖v_g‖_{q*} ≤ alpha β_g for every group; ℓ2 has no such
+constraint but subtracts ‖v‖²/(2 alpha). Where a fixed centre c stands in the place of w̄, 2 similarity ⟨w − c, c⟩ is
+subtracted as well (it vanishes for the mean). Where subjects are aligned, A_t w_t stands in the place of w_t in all
+this, and A_t' times the deviation in v_t. The intercepts are solved exactly first, so that the equalities hold; then
+(a, w − w̄) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂.
+"""
+
+from dataclasses import dataclass, fields
+
+from mixnorm.core.arrays import Array, matmul_transposed, namespace, positive_part, where_problems
+from mixnorm.core.intercept import solve_intercept
+from mixnorm.core.problem import Stack
+from mixnorm.core.unpenalised import equality_residual, solve_unpenalised
+
+#: A sum this small beside the sum of its terms' sizes is rounding.
+_ROUNDING = 1e-14
+#: A mean loss this small (a zero model has 1) is the square of rounding: P = 0.
+_NOTHING = 1e-24
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A point, polished in its unpenalised coordinates, with its primal and dual values.
+
+    Attributes
+    ----------
+    W, b : the point; only b and the coefficients of unpenalised groups may differ from what was handed in.
+    primal, dual, gap : arrays of shape (B, K)
+        P, D and (P − D)/P (0 when P = 0, to rounding).
+    descent : array of shape (B, T, d, K)
+        Minus the gradient of the smooth part at the point.
+    """
+
+    W: Array
+    b: Array
+    primal: Array
+    dual: Array
+    gap: Array
+    descent: Array
+
+    def better(self, other: "Certificate") -> "Certificate":
+        """Return the certificate with the smaller gap, problem by problem."""
+        wins = other.gap < self.gap
+        pairs = [(getattr(other, part.name), getattr(self, part.name)) for part in fields(self)]
+        return Certificate(*(where_problems(wins, *pair) for pair in pairs))
+
+    def columns(self, which: slice) -> "Certificate":
+        """Return the certificate of some of the K problems."""
+        return Certificate(*(getattr(self, part.name)[..., which] for part in fields(self)))
+
+
+def certify(stack: Stack, W: Array, b: Array) -> Certificate:
+    """Certify the point (W, b) of every problem of the stack."""
+    W, b, scores = polish(stack, W, b)
+    primal = stack.objective(W, scores)
+    a = stack.dual_variable(scores)
+    feasible = None
+    if stack.has_unpenalised:
+        a, feasible, lack = equality_residual(stack, W, a)
+    v = stack.descent(W, a)
+    dual = _best_dual(stack, W, a, v)
+    xp = namespace(primal)
+    if feasible is not None:
+        dual = xp.where(feasible, positive_part(dual - lack), 0.0)  # a = 0 is always feasible
+    # The dual value never exceeds the primal one but by rounding.
+    difference = positive_part(primal - dual)
+    something = primal > _NOTHING
+    gap = xp.where(something, difference / xp.where(something, primal, 1.0), 0.0)
+    gap = xp.where(xp.isfinite(primal), gap, float("inf"))  # what is not a number is certified to nothing
+    return Certificate(W, b, primal, dual, gap, v)
+
+
+def polish(stack: Stack, W: Array, b: Array) -> tuple[Array, Array, Array]:
+    """Solve intercepts and unpenalised coefficients exactly, the rest held; return W, b and the scores."""
+    if stack.has_unpenalised:
+        W, b = solve_unpenalised(stack, W, b)
+        return W, b, stack.scores(W, b)
+    if not stack.fit_intercept:
+        return W, b, stack.scores(W, b)
+    scores = namespace(W).matmul(stack.X, W)
+    b = solve_intercept(stack.loss, scores, stack.y[..., None], stack.trial_weight, b)
+    return W, b, scores + b[:, :, None, :]
+
+
+def alpha_max(stack: Stack) -> Array:
+    """Return the smallest alpha at which no penalised group is chosen, exactly, (B, K).
+
+    alpha_max = max_g ‖v_g‖_{q*} / β_g over 0 < β_g < ∞, where v is minus the gradient at the solution of the
+    problem in the intercepts and the unpenalised coefficients alone. 0 where v is nothing but rounding: no data speak
+    for either class, and any alpha will do.
+    """
+    xp = namespace(stack.X)
+    W, _, scores = polish(stack, *stack.start())
+    a = stack.dual_variable(scores)
+    largest = _largest_ratio(stack, stack.descent(W, a))
+    return xp.where(largest > _ROUNDING * _largest_ratio(stack, matmul_transposed(xp.abs(stack.X), a)), largest, 0.0)
+
+
+def _largest_ratio(stack: Stack, v: Array) -> Array:
+    """Max over the penalised groups of ‖v_g‖_{q*} / β_g, (B, K)."""
+    xp = namespace(v)
+    norms = stack.penalty.dual_norm(stack.groups.to_blocks(v))
+    ratio = norms / xp.where(stack.penalised, stack.group_weights, 1.0)
+    return xp.max(xp.where(stack.penalised, ratio, 0.0), axis=1)
+
+
+def _best_dual(stack: Stack, W: Array, a: Array, v: Array) -> Array:
+    """Max over feasible κ of D(κ) = κ S₁ − κ² S₂."""
+    xp = namespace(W)
+    linear, quadratic = stack.loss.dual_terms(a, stack.trial_weight)
+    S1, S2 = xp.sum(linear, axis=(1, 2)), xp.sum(quadratic, axis=(1, 2))
+    if stack.has_similarity:
+        deviation = stack.deviation(W)
+        S2 = S2 + stack.similarity * xp.sum(deviation**2, axis=(1, 2))
+        if stack.center is not None:
+            S1 = S1 - 2 * stack.similarity * xp.sum(deviation * stack.center, axis=(1, 2))
+    norms = xp.where(stack.penalised, stack.penalty.dual_norm(stack.groups.to_blocks(v)), 0.0)
+    limit = xp.where(stack.penalised, stack.threshold, 1.0)
+    if stack.penalty.is_norm:
+        largest = xp.max(norms / limit, axis=1)
+        kappa_max = 1 / xp.where(largest > 0, largest, 1e-300)
+    else:
+        S2 = S2 + xp.sum(norms**2 / (2 * limit), axis=1)
+        kappa_max = xp.full_like(S1, float("inf"))
+    kappa = xp.clip(xp.minimum(S1 / xp.where(S2 > 0, 2 * S2, 1.0), kappa_max), 0)
+    return kappa * S1 - kappa**2 * S2

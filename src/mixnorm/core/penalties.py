@@ -1,0 +1,116 @@
+"""The paper's regularisers: ½‖w‖², ‖w‖₁, and Σ_g β_g ‖w_g‖_q for 1 ≤ q ≤ 2.
+
+A penalty acts on *blocks* of shape (..., G, r, K): G groups of r features (zero-padded), K problems. ``weight``
+and ``threshold`` have shape (..., G, K): alpha·β_g, times the step for a threshold. Weight 0 leaves a group
+unpenalised, weight ∞ keeps it out.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from mixnorm.core.arrays import Array, namespace, positive_part
+from mixnorm.core.lq_prox import prox_lq
+
+
+class Penalty(Protocol):
+    """What a penalty brings to a solver and to the certificate."""
+
+    #: True where Ω is a norm of each group, whose dual is a constraint; False where it is quadratic.
+    is_norm: bool
+
+    def value(self, blocks: Array, weight: Array) -> Array:
+        """Penalty of each problem, (..., K)."""
+
+    def prox(self, blocks: Array, threshold: Array) -> Array:
+        """argmin_x ½‖x − blocks‖² + value(x, threshold), group by group."""
+
+    def dual_norm(self, blocks: Array) -> Array:
+        """Dual norm of each block, (..., G, K)."""
+
+
+@dataclass(frozen=True)
+class GroupNorm:
+    r"""Ω(w) = Σ_g weight_g ‖w_g‖_q, 1 ≤ q ≤ 2 (equation 5; with weights, equation 6).
+
+    The prox has a closed form for q = 2 (block soft-thresholding) and q = 1 (soft-thresholding); see `prox_lq`
+    for the others. The dual norm is ℓ_{q*}, 1/q + 1/q* = 1.
+    """
+
+    q: float = 2.0
+    is_norm = True
+
+    def __post_init__(self):
+        if not 1 <= self.q <= 2:
+            raise ValueError(
+                f"Invalid value for the 'q' parameter. Allowed are values from 1 to 2, but got {self.q!r}."
+            )
+
+    def value(self, blocks: Array, weight: Array) -> Array:
+        """Σ_g weight_g ‖w_g‖_q; an infinite weight costs nothing where the block is zero."""
+        norm = vector_norm(blocks, self.q)
+        return _weighted_sum(norm, norm, weight)
+
+    def prox(self, blocks: Array, threshold: Array) -> Array:
+        """Shrink every block; exactly zero where its dual norm is at most the threshold."""
+        xp = namespace(blocks)
+        if self.q == 1:
+            shrunk = positive_part(xp.abs(blocks) - threshold[..., None, :])
+            return xp.copysign(shrunk, blocks) + 0.0
+        if self.q == 2:
+            norm = vector_norm(blocks, 2)
+            factor = xp.where(norm > threshold, 1 - threshold / xp.where(norm > 0, norm, 1.0), 0.0)
+            return blocks * factor[..., None, :]
+        keep = self.dual_norm(blocks) > threshold
+        return xp.where(keep[..., None, :], prox_lq(blocks, xp.where(keep, threshold, 0.0), self.q), 0.0)
+
+    def dual_norm(self, blocks: Array) -> Array:
+        """‖block‖_{q*} of every group."""
+        return vector_norm(blocks, float("inf") if self.q == 1 else self.q / (self.q - 1))
+
+
+class L1(GroupNorm):
+    """Ω(w) = ‖w‖₁ (equation 4): every coefficient for itself, whatever the groups."""
+
+    def __init__(self):
+        super().__init__(q=1.0)
+
+
+@dataclass(frozen=True)
+class L2:
+    """Ω(w) = ½ Σ_g weight_g ‖w_g‖₂² (equation 3); no group is ever exactly zero, unless its weight is ∞."""
+
+    is_norm = False
+
+    def value(self, blocks: Array, weight: Array) -> Array:
+        """½ Σ_g weight_g ‖w_g‖²."""
+        norm = vector_norm(blocks, 2)
+        return _weighted_sum(norm**2 / 2, norm, weight)
+
+    def prox(self, blocks: Array, threshold: Array) -> Array:
+        """Divide every block by 1 + threshold."""
+        return blocks / (1 + threshold[..., None, :])
+
+    def dual_norm(self, blocks: Array) -> Array:
+        """‖block‖₂ of every group."""
+        return vector_norm(blocks, 2)
+
+
+def vector_norm(blocks: Array, p: float) -> Array:
+    """‖·‖_p of every block over its features, safe from overflow and underflow at any scale."""
+    xp = namespace(blocks)
+    size = xp.abs(blocks)
+    largest = xp.max(size, axis=-2)
+    if p == float("inf"):
+        return largest
+    scale = xp.where(largest > 0, largest, 1.0)
+    ratio = size / scale[..., None, :]
+    power = ratio * ratio if p == 2 else ratio**p
+    total = xp.sum(power, axis=-2)
+    return largest * (xp.sqrt(total) if p == 2 else total ** (1 / p))
+
+
+def _weighted_sum(amounts: Array, norm: Array, weight: Array) -> Array:
+    xp = namespace(amounts)
+    # ∞ · 0 is 0 here: a group that is out and stays out costs nothing; one that is in, however little, costs ∞.
+    finite = xp.where(xp.isfinite(weight), weight, 0.0) * amounts
+    return xp.sum(xp.where((norm > 0) & xp.isinf(weight), weight, finite), axis=-2)

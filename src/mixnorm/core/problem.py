@@ -1,0 +1,212 @@
+r"""A stack of problems: what every solver takes, and what it gives back.
+
+The work of this field is never one fit but alphas × folds × resamplings × data sets on the same few matrices.
+A stack holds B independent data sets, T coupled subjects each, and K problems on the same trials:
+
+    minimise over W, b   Σ_{t,i} p_ti ℓ(y_ti (x_ti·w_t + b_t)) + similarity Σ_t ‖w_t − w̄‖² + alpha Σ_g β_g ‖W_g‖_q
+
+for every one of the B × K problems, p = s / Σ s. A fold is a 0/1 column of s, a bootstrap an integer one, the
+adaptive norm a column of β; subjects with fewer trials are padded with trials of weight zero. A newcomer is drawn to
+others whose classifiers are fixed: then a given centre c stands in the place of w̄. Subjects may be compared by
+coordinates of their own, v_t = A_t w_t, their alignment: the term is then similarity Σ_t ‖v_t − v̄‖², or ‖v_t − c‖².
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+
+from mixnorm.core.arrays import Array, like, matmul_transposed, namespace
+from mixnorm.core.groups import Groups
+from mixnorm.core.losses import SquaredHinge
+from mixnorm.core.penalties import Penalty
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """B × K problems of T subjects, n trials and d features; see the module's docstring.
+
+    Attributes
+    ----------
+    X : array of shape (B, T, n, d)
+    y : array of shape (B, T, n)
+        −1 or +1.
+    sample_weight : array of shape (B, T, n, K)
+        s ≥ 0; trials of weight zero have no influence at all.
+    alpha : array of shape (B, K)
+    group_weights : array of shape (B, G, K)
+        β ≥ 0; 0: unpenalised, ∞: out.
+    similarity : array of shape (B, K)
+    groups : Groups
+        Partition of the d features.
+    penalty : Penalty
+    fit_intercept : bool
+    loss : SquaredHinge
+    center : array of shape (B, T, d, K), or None
+        What every v_t is drawn to; None: their mean v̄.
+    alignment : array of shape (B, T, d, d), or None
+        A_t of v_t = A_t w_t; None: the identity.
+    """
+
+    X: Array
+    y: Array
+    sample_weight: Array
+    alpha: Array
+    group_weights: Array
+    similarity: Array
+    groups: Groups
+    penalty: Penalty
+    fit_intercept: bool = True
+    loss: SquaredHinge = field(default_factory=SquaredHinge)
+    center: Array | None = None
+    alignment: Array | None = None
+
+    @classmethod
+    def single(cls, X: Array, y: Array, *, sample_weight: Array, group_weights: Array, **rest) -> "Stack":
+        """K problems on one data set of one subject: X (n, d), y (n,), s (n, K), β (G, K); alpha is set later."""
+        xp = namespace(X)
+        K = sample_weight.shape[-1]
+        return cls(
+            X[None, None],
+            y[None, None],
+            sample_weight[None, None],
+            xp.ones_like(sample_weight[None, 0]),
+            group_weights[None],
+            like(X, [[0.0] * K]),
+            **rest,
+        )
+
+    @property
+    def shape(self) -> tuple[int, int, int, int, int]:
+        """(B, T, n, d, K)."""
+        return (*self.X.shape, self.sample_weight.shape[-1])
+
+    @cached_property
+    def trial_weight(self) -> Array:
+        """P = s / Σ s over all trials of all subjects, (B, T, n, K)."""
+        xp = namespace(self.sample_weight)
+        return self.sample_weight / xp.sum(self.sample_weight, axis=(1, 2), keepdims=True)
+
+    @cached_property
+    def threshold(self) -> Array:
+        """Alpha β_g, (B, G, K)."""
+        return self.alpha[:, None, :] * self.group_weights
+
+    @cached_property
+    def penalised(self) -> Array:
+        """Groups with 0 < β < ∞, (B, G, K)."""
+        xp = namespace(self.group_weights)
+        return (self.group_weights > 0) & xp.isfinite(self.group_weights)
+
+    @cached_property
+    def has_unpenalised(self) -> bool:
+        """Whether any group of any problem has β = 0."""
+        return bool(namespace(self.group_weights).any(self.group_weights == 0))
+
+    @property
+    def has_similarity(self) -> bool:
+        """Whether there is anything to be similar to: other subjects, or a centre."""
+        return self.X.shape[1] > 1 or self.center is not None
+
+    def with_alpha(self, alpha: Array, similarity: Array | None = None) -> "Stack":
+        """Return the same stack at other alphas, and at other similarities if given, (B, K)."""
+        return replace(self, alpha=alpha, similarity=self.similarity if similarity is None else similarity)
+
+    def take(self, rows: Array, columns: Array) -> "Stack":
+        """Return the sub-stack of some data sets (rows) and some problems (columns)."""
+        xp = namespace(self.X)
+
+        def rectangle(array):
+            return xp.take(xp.take(array, rows, axis=0), columns, axis=array.ndim - 1)
+
+        return replace(
+            self,
+            X=xp.take(self.X, rows, axis=0),
+            y=xp.take(self.y, rows, axis=0),
+            sample_weight=rectangle(self.sample_weight),
+            alpha=rectangle(self.alpha),
+            group_weights=rectangle(self.group_weights),
+            similarity=rectangle(self.similarity),
+            center=None if self.center is None else rectangle(self.center),
+            alignment=None if self.alignment is None else xp.take(self.alignment, rows, axis=0),
+        )
+
+    def last(self) -> "Stack":
+        """Return the stack of the last problem of every data set alone."""
+        names = ["sample_weight", "alpha", "group_weights", "similarity"] + ["center"] * (self.center is not None)
+        return replace(self, **{name: getattr(self, name)[..., -1:] for name in names})
+
+    def start(self) -> tuple[Array, Array]:
+        """W (B, T, d, K) and b (B, T, K), all zero."""
+        xp = namespace(self.X)
+        B, T, _, d, K = self.shape
+        W = xp.zeros((B, T, d, K), dtype=self.X.dtype, device=self.X.device)
+        return W, xp.zeros_like(W[:, :, 0, :])
+
+    def scores(self, W: Array, b: Array) -> Array:
+        """x·w_t + b_t of every trial, (B, T, n, K)."""
+        return namespace(W).matmul(self.X, W) + b[:, :, None, :]
+
+    def dual_variable(self, scores: Array) -> Array:
+        """The a of every trial, −p ℓ'(margin), (B, T, n, K)."""
+        return self.loss.dual_variable(self.y[..., None] * scores, self.trial_weight)
+
+    def deviation(self, W: Array) -> Array:
+        """v_t − v̄, or v_t − the centre, (B, T, d, K)."""
+        xp = namespace(W)
+        V = W if self.alignment is None else xp.matmul(self.alignment, W)
+        return V - (xp.mean(V, axis=1, keepdims=True) if self.center is None else self.center)
+
+    def drawn(self, deviation: Array) -> Array:
+        """A_t' times a deviation, (B, T, d, K): half the gradient of its square."""
+        return deviation if self.alignment is None else matmul_transposed(self.alignment, deviation)
+
+    @cached_property
+    def metric(self) -> Array | None:
+        """A_t'A_t, (B, T, d, d): ‖A_t w‖² = w'M_t w; None: the identity."""
+        return None if self.alignment is None else matmul_transposed(self.alignment, self.alignment)
+
+    def descent(self, W: Array, a: Array) -> Array:
+        """X_t'(a_t∘y_t) − 2 similarity A_t'(v_t − v̄): minus the gradient of the smooth part, (B, T, d, K)."""
+        v = matmul_transposed(self.X, a * self.y[..., None])
+        if self.has_similarity:
+            v = v - 2 * self.similarity[:, None, None, :] * self.drawn(self.deviation(W))
+        return v
+
+    def smooth(self, W: Array, scores: Array) -> Array:
+        """Mean loss plus similarity term, (B, K)."""
+        xp = namespace(W)
+        loss = xp.sum(self.trial_weight * self.loss.value(self.y[..., None] * scores), axis=(1, 2))
+        if self.has_similarity:
+            loss = loss + self.similarity * xp.sum(self.deviation(W) ** 2, axis=(1, 2))
+        return loss
+
+    def objective(self, W: Array, scores: Array) -> Array:
+        """Value of every problem, (B, K)."""
+        return self.smooth(W, scores) + self.penalty.value(self.groups.to_blocks(W), self.threshold)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What a solver returns for a stack: coefficients and their certificate.
+
+    Attributes
+    ----------
+    W : array of shape (B, T, d, K)
+    b : array of shape (B, T, K)
+    objective : array of shape (B, K)
+    gap : array of shape (B, K)
+        Relative duality gap (P − D)/P.
+    n_iter : array of shape (B, K)
+    """
+
+    W: Array
+    b: Array
+    objective: Array
+    gap: Array
+    n_iter: Array
+
+    @classmethod
+    def join(cls, parts: Sequence["Solution"], axis: int = -1) -> "Solution":
+        """Put solutions side by side: columns, or with ``axis=0`` data sets."""
+        xp = namespace(parts[0].W)
+        return cls(*(xp.concat([getattr(part, f.name) for part in parts], axis=axis) for f in fields(cls)))

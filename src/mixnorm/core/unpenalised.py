@@ -1,0 +1,219 @@
+r"""Groups of weight zero: their coefficients and the intercepts, solved to machine precision, for primal and dual.
+
+Unpenalised groups turn a dual inequality into the equality X_g'(a∘y) = 0, which no scaling restores. So the smooth
+problem in these few coordinates is solved first (Newton's method), and a is then projected onto the equalities.
+The systems are small and dense; they are solved one problem at a time on the host, one block per subject.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mixnorm.core.arrays import Array, like, matmul_transposed, namespace, to_numpy
+from mixnorm.core.problem import Stack
+
+_MAX_NEWTON = 100
+_MAX_PROJECTIONS = 20
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class _FreeCoordinates:
+    """The unpenalised coordinates θ (T, p) of one problem: margins of subject t = offset_t + E_t θ_t.
+
+    E (T, n, p) has one column per unpenalised feature (signed by y), then one for the intercept. The similarity term
+    is similarity Σ_t ‖v_t − v̄‖² of v_t = maps_t θ_t[:m] + held_t, or ‖v_t‖² where there is a fixed centre, which is
+    then subtracted in ``held`` (T, D); maps (T, D, m) is the identity, or the free columns of the alignments.
+    """
+
+    E: np.ndarray
+    weight: np.ndarray
+    features: np.ndarray
+    similarity: float
+    maps: np.ndarray
+    held: np.ndarray
+    to_mean: bool
+    aligned: bool
+
+    @property
+    def coefficients(self) -> slice:
+        """Which of the p coordinates are coefficients; the other is the intercept."""
+        return slice(len(self.features))
+
+    def scores(self, theta: np.ndarray) -> np.ndarray:
+        """E_t θ_t of every subject, (T, n)."""
+        return np.matmul(self.E, theta[..., None])[..., 0]
+
+    def sums(self, v: np.ndarray) -> np.ndarray:
+        """E_t'v_t of every subject, (T, p)."""
+        return np.matmul(self.E.transpose(0, 2, 1), v[..., None])[..., 0]
+
+    def pull(self, theta: np.ndarray) -> np.ndarray:
+        """√similarity (v_t − v̄), (T, D): its squares are the similarity term."""
+        v = np.matmul(self.maps, theta[:, self.coefficients, None])[..., 0] + self.held
+        return np.sqrt(self.similarity) * (v - v.mean(axis=0) if self.to_mean else v)
+
+    def gradient(self, theta: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """Of the loss plus the similarity term, a (T, n) being the dual variable at θ."""
+        out = -self.sums(a)
+        out[:, self.coefficients] += (
+            2 * np.sqrt(self.similarity) * np.matmul(self.pull(theta)[:, None], self.maps)[:, 0]
+        )
+        return out
+
+    def newton_step(self, curvature: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Solve (H + the similarity term's Hessian) step = −gradient, H_t = E_t' diag(curvature_t) E_t; least squares.
+
+        With D_t = H_t + 2 similarity J_t'J_t, J_t being maps_t on the coefficients, and z the mean of the J_t step_t,
+
+            step_t = D_t⁺ (2 similarity J_t'z − gradient_t),
+            (I − 2 similarity mean_t(J_t D_t⁺ J_t')) z = −mean_t(J_t D_t⁺ gradient_t).
+
+        With a fixed centre, or nobody else, z = 0.
+        """
+        J, (T, _, p) = self.coefficients, self.E.shape
+        H = np.matmul(self.E.transpose(0, 2, 1) * curvature[:, None, :], self.E)
+        D = H.copy()
+        if T > 1 or not self.to_mean:
+            D[:, J, J] += 2 * self.similarity * np.matmul(self.maps.transpose(0, 2, 1), self.maps)
+        inverse = np.linalg.pinv(D, rcond=p * np.finfo(float).eps, hermitian=True)
+        right = -gradient
+        if self.to_mean and T > 1 and self.similarity > 0:
+            own = np.matmul(self.maps, np.matmul(inverse, right[..., None])[:, J])[..., 0]
+            z = np.linalg.lstsq(self._coupling(inverse, H), own.mean(axis=0), rcond=None)[0]
+            right[:, J] += 2 * self.similarity * z @ self.maps
+        return np.matmul(inverse, right[..., None])[..., 0]
+
+    def _coupling(self, inverse: np.ndarray, H: np.ndarray) -> np.ndarray:
+        """I − 2 similarity mean_t(J_t D_t⁺ J_t'), (D, D); for the identity as J D⁺ H J', in which nothing cancels."""
+        J = self.coefficients
+        if not self.aligned:
+            return np.matmul(inverse[:, J], H[:, :, J]).mean(axis=0)
+        through = np.matmul(np.matmul(self.maps, inverse[:, J, J]), self.maps.transpose(0, 2, 1)).mean(axis=0)
+        return np.eye(len(through)) - 2 * self.similarity * through
+
+
+def solve_unpenalised(stack: Stack, W: Array, b: Array) -> tuple[Array, Array]:
+    """Minimise over the intercepts and the coefficients of weight zero, everything else held."""
+    xp = namespace(W)
+    W_new, b_new = np.array(to_numpy(W)), np.array(to_numpy(b))
+    X, y = to_numpy(stack.X), to_numpy(stack.y)
+    for i in range(W.shape[0]):
+        for k in range(W.shape[-1]):
+            free = _free_coordinates(stack, W_new, i, k)
+            if not free.E.shape[2]:  # this problem has none, though another of the stack has
+                continue
+            w, c = W_new[i, :, :, k], b_new[i, :, k]
+            theta = np.concatenate([w[:, free.features], c[:, None]], axis=1)[:, : free.E.shape[2]]
+            margins = y[i] * (np.einsum("tnd,td->tn", X[i], w) + c[:, None])
+            theta = _newton(free, stack.loss, margins - free.scores(theta), theta)
+            w[:, free.features] = theta[:, free.coefficients]
+            if stack.fit_intercept:
+                c[:] = theta[:, -1]
+    return like(W, W_new, dtype=xp.float64), like(b, b_new, dtype=xp.float64)
+
+
+def equality_residual(stack: Stack, W: Array, a: Array) -> tuple[Array, Array, Array]:
+    """Project a onto the equalities of the unpenalised coordinates; return where they then hold, and what they lack.
+
+    Both (B, K). What rounding leaves of an equality, times the coefficient, is how wrong the dual value may be.
+    """
+    a_new = np.array(to_numpy(a))
+    drawn, size = to_numpy(stack.drawn(stack.deviation(W))), to_numpy(_terms_of_drawn(stack, W))
+    feasible = np.ones((a.shape[0], a.shape[-1]), dtype=bool)
+    lack, w = np.zeros(feasible.shape), np.abs(to_numpy(W))
+    for i in range(a.shape[0]):
+        for k in range(a.shape[-1]):
+            free = _free_coordinates(stack, W, i, k)
+            target = np.zeros((a.shape[1], free.E.shape[2]))
+            target[:, free.coefficients] = 2 * free.similarity * drawn[i][:, free.features, k]
+            terms = np.zeros_like(target)
+            terms[:, free.coefficients] = 2 * free.similarity * size[i][:, free.features, k]
+            own = [_project(*parts) for parts in zip(free.E, a_new[i, :, :, k], target, terms)]
+            a_new[i, :, :, k] = np.stack([moved for moved, _ in own])
+            feasible[i, k] = all(holds for _, holds in own)
+            residual = free.sums(a_new[i, :, :, k]) - target
+            lack[i, k] = np.sum(np.abs(residual[:, free.coefficients]) * w[i][:, free.features, k])
+    return like(a, a_new), like(a, feasible, dtype=namespace(a).bool), like(a, lack)
+
+
+def _terms_of_drawn(stack: Stack, W: Array) -> Array:
+    """The size of what is added up in A_t'(A_t w_t − v̄), (B, T, d, K): its rounding is in proportion to it.
+
+    Subjects who are drawn strongly are nearly alike, and the deviation is a small difference of large numbers.
+    """
+    xp = namespace(W)
+    plain = stack.alignment is None
+    V = xp.abs(W) if plain else xp.matmul(xp.abs(stack.alignment), xp.abs(W))
+    V = V + (xp.mean(V, axis=1, keepdims=True) if stack.center is None else xp.abs(stack.center))
+    return V if plain else matmul_transposed(xp.abs(stack.alignment), V)
+
+
+def _free_coordinates(stack: Stack, W: Array, i: int, k: int) -> _FreeCoordinates:
+    """Those of one problem at a point; of W only what is held counts, where subjects are aligned."""
+    X, y = to_numpy(stack.X)[i], to_numpy(stack.y)[i]
+    weights = to_numpy(stack.group_weights)[i, :, k]
+    features = np.flatnonzero(weights[stack.groups.index] == 0)
+    signed = y[:, :, None] * X[:, :, features]
+    if stack.fit_intercept:
+        signed = np.concatenate([signed, y[:, :, None]], axis=-1)
+    similarity, weight = float(to_numpy(stack.similarity)[i, k]), to_numpy(stack.trial_weight)[i, :, :, k]
+    maps, held = _maps_and_held(stack, to_numpy(W)[i, :, :, k], features, i, k)
+    return _FreeCoordinates(
+        signed, weight, features, similarity, maps, held, stack.center is None, stack.alignment is not None
+    )
+
+
+def _maps_and_held(stack: Stack, W: np.ndarray, features: np.ndarray, i: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """What makes v_t of the free coefficients, and what the held ones among W (T, d) make of it, less the centre."""
+    T, d = W.shape
+    center = np.zeros((T, d)) if stack.center is None else to_numpy(stack.center)[i, :, :, k]
+    if stack.alignment is None:
+        return np.broadcast_to(np.eye(len(features)), (T, len(features), len(features))), -center[:, features]
+    alignment = to_numpy(stack.alignment)[i]
+    rest = np.setdiff1d(np.arange(d), features)
+    return alignment[:, :, features], np.matmul(alignment[:, :, rest], W[:, rest, None])[..., 0] - center
+
+
+def _newton(free: _FreeCoordinates, loss, offset: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Minimise Σ p ℓ(offset + E θ) + the similarity term by Newton's method with halving."""
+
+    def value(theta):
+        return np.sum(free.weight * loss.value(offset + free.scores(theta))) + np.sum(free.pull(theta) ** 2)
+
+    def gradient_at(theta):
+        return free.gradient(theta, loss.dual_variable(offset + free.scores(theta), free.weight))
+
+    current = value(theta)
+    for _ in range(_MAX_NEWTON):
+        gradient = gradient_at(theta)
+        curvature = free.weight * loss.curvature(offset + free.scores(theta))
+        step = free.newton_step(curvature, gradient)
+        length = 1.0
+        while (reached := value(theta + length * step)) > current and length > 1e-10:
+            length /= 2
+        if reached >= current:  # no further decrease in floating point
+            # one last full step: the gradient is still reduced where the value no longer can be
+            better = np.abs(gradient_at(theta + step)).max() < np.abs(gradient).max()
+            return theta + step if better else theta
+        theta, current = theta + length * step, reached
+    return theta
+
+
+def _project(E: np.ndarray, a: np.ndarray, target: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Move the a of one subject, within its support, onto E'a = target; say whether that holds to rounding.
+
+    ``terms``: the size of what the target was added up from.
+    """
+    size = np.abs(E).T
+    for _ in range(_MAX_PROJECTIONS):
+        residual = E.T @ a - target
+        # beside what a is now: where the trials can be separated, nothing but rounding is left of it
+        if np.all(np.abs(residual) <= _ROUNDING * (size @ a + terms)):
+            return a, True
+        support = a > 0
+        correction = np.linalg.lstsq(E[support].T, residual, rcond=None)[0]
+        a = a.copy()
+        a[support] = np.clip(a[support] - correction, 0, None)
+    residual = E.T @ a - target
+    return a, bool(np.all(np.abs(residual) <= _ROUNDING * (size @ a + terms)))

@@ -1,0 +1,91 @@
+"""Which model of a scored grid to take."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mixnorm.core.problem import Solution, Stack
+
+#: Mean scores this close are equal; then the sparser model wins.
+EQUAL = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A solved and scored grid of alphas.
+
+    Attributes
+    ----------
+    stack : Stack
+        The folds, and last the refit.
+    alphas : ndarray of shape (A,)
+    solutions : list of A Solution
+    scores : ndarray of shape (A, folds)
+    n_selected : ndarray of shape (A,)
+        Number of sensors of the refit.
+    """
+
+    stack: Stack
+    alphas: np.ndarray
+    solutions: list[Solution]
+    scores: np.ndarray
+    n_selected: np.ndarray
+
+
+def check_rule(rule, max_sensors, allowed: tuple[str, ...] = ("best", "1se")) -> None:
+    """Refuse a rule that is none, and a number of sensors that is none."""
+    if rule not in allowed:
+        names = ", ".join(map(repr, allowed[:-1])) + f" and {allowed[-1]!r}"
+        raise ValueError(
+            f"Invalid value for the 'rule' parameter. Allowed values are {names}, but got {rule!r} instead."
+        )
+    if max_sensors is not None and not (isinstance(max_sensors, int | np.integer) and max_sensors >= 0):
+        raise ValueError(f"max_sensors must be a whole number or None, but got {max_sensors!r}.")
+
+
+def count_selected(stack: Stack, solutions: list[Solution]) -> np.ndarray:
+    """Number of sensors of the last problem, the refit, of every solution, (A,)."""
+    blocks = np.stack([stack.groups.to_blocks(s.W[..., -1:])[0, :, :, 0] for s in solutions])
+    return (blocks != 0).any(axis=2).sum(axis=1)
+
+
+def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tuple[int, int]:
+    """Return the positions of the chosen grid and of the chosen alpha in it.
+
+    "best": the best mean score, on equal scores the fewest sensors, then the largest alpha. "1se": among the models
+    whose mean score is at most one standard error (of the best model's folds) below the best, the largest alpha of
+    each grid, and among grids the fewest sensors. "centre": of those models the one nearest to the middle of them, by
+    place in the grids: on a plateau of scores the edge that noise happened to favour is left alone.
+    """
+    means = np.stack([c.scores.mean(axis=1) for c in candidates])
+    sensors = np.stack([c.n_selected for c in candidates])
+    alphas = np.stack([c.alphas for c in candidates])
+    allowed = np.ones_like(means, dtype=bool) if max_sensors is None else sensors <= max_sensors
+    if not allowed.any():
+        raise ValueError(
+            f"No model of the grid has at most max_sensors={max_sensors} sensors (the sparsest has {sensors.min()}); "
+            "add larger alphas."
+        )
+    best = means[allowed].max()
+    if rule == "best":
+        eligible = allowed & (means >= best - EQUAL)
+    else:
+        place = np.unravel_index(np.argmax(np.where(allowed, means, -np.inf)), means.shape)
+        folds = candidates[place[0]].scores[place[1]]
+        error = folds.std(ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
+        eligible = allowed & (means >= best - error - EQUAL)
+        if rule == "centre":
+            return _middle(eligible, alphas)
+        largest = np.where(eligible, alphas, -np.inf)
+        eligible &= largest == largest.max(axis=1, keepdims=True)
+    order = np.lexsort((-alphas.ravel(), sensors.ravel(), ~eligible.ravel()))
+    return tuple(int(i) for i in np.unravel_index(order[0], means.shape))
+
+
+def _middle(eligible: np.ndarray, alphas: np.ndarray) -> tuple[int, int]:
+    """Return the eligible cell nearest to the mean of them all, by the ranks of the alphas; the first of equals."""
+    cells = np.argwhere(eligible)
+    ranks = np.argsort(np.argsort(-alphas, axis=1), axis=1)
+    places = np.column_stack([cells[:, 0], ranks[tuple(cells.T)]])
+    distance = np.sum((places - places.mean(axis=0)) ** 2, axis=1)
+    return tuple(int(i) for i in cells[np.argmin(distance)])

@@ -1,0 +1,63 @@
+"""In which order sensors enter the mixed-norm path, for a whole stack of problems at once."""
+
+import numpy as np
+
+from mixnorm.core.certificate import alpha_max
+from mixnorm.core.problem import Solution, Stack
+from mixnorm.execution import SolverOptions, solve
+
+#: The path is followed in stretches of so many alphas, each a factor below the one before; then it is looked at again
+#: which problems have enough sensors, and those are left alone.
+_STRETCH, _STEP, _LOWEST = 10, 0.87, 1e-4
+#: Numbers that the solver may copy at once: a stack of many halves is solved in parts.
+_MOST = 20_000_000
+
+
+def entry_order(stack: Stack, n_sensors: int, options: SolverOptions) -> np.ndarray:
+    """Rank of every sensor by its entry on the path from alpha_max down, (G, K): 0 for the first, G if never seen.
+
+    The path of a problem is followed until ``n_sensors`` penalised sensors have entered; of those that enter between
+    the same two alphas the one with the larger weighted norm β_g ‖w_g‖ comes first. Sensors of weight 0 are always in
+    and rank first, in their order; they do not count.
+    """
+    size = stack.X.shape[2] * stack.X.shape[3]
+    part = max(1, _MOST // size)
+    columns = np.arange(stack.shape[-1])
+    parts = [
+        _ranks(stack.take(np.arange(1), columns[k : k + part]), n_sensors, options)
+        for k in range(0, len(columns), part)
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+def _ranks(stack: Stack, n_sensors: int, options: SolverOptions) -> np.ndarray:
+    beta = stack.group_weights[0]
+    step = np.where(beta == 0, 0.0, np.inf)  # at which step of the path a sensor was first seen
+    norm = np.zeros_like(beta)
+    top = np.maximum(alpha_max(stack)[0], np.finfo(float).tiny)
+    todo, share = np.arange(beta.shape[1]), 1.0
+    for start in range(1, 10_000, _STRETCH):
+        alphas = share * _STEP ** np.arange(1, _STRETCH + 1)[:, None, None] * top[todo]
+        solutions = solve(stack.take(np.arange(1), todo), alphas, options)
+        for place, solution in enumerate(solutions):
+            _note(stack, solution, todo, start + place, step, norm)
+        entered = np.isfinite(step) & (beta > 0)
+        allowed = np.isfinite(beta).sum(axis=0) - (beta == 0).sum(axis=0)
+        share *= _STEP**_STRETCH
+        todo = np.flatnonzero(entered.sum(axis=0) < np.minimum(n_sensors, allowed))
+        if not len(todo) or share < _LOWEST:
+            break
+    order = np.lexsort((-norm * np.where(np.isfinite(beta), beta, 0.0), step), axis=0)
+    ranks = np.empty_like(order)
+    np.put_along_axis(ranks, order, np.broadcast_to(np.arange(len(beta))[:, None], order.shape), axis=0)
+    return np.where(np.isfinite(step), ranks, len(beta))
+
+
+def _note(
+    stack: Stack, solution: Solution, columns: np.ndarray, place: int, step: np.ndarray, norm: np.ndarray
+) -> None:
+    """Write down the step and the norm of the sensors seen for the first time."""
+    seen = np.sqrt(np.sum(stack.groups.to_blocks(solution.W)[0] ** 2, axis=1))
+    new = (seen > 0) & ~np.isfinite(step[:, columns])
+    step[:, columns] = np.where(new, place, step[:, columns])
+    norm[:, columns] = np.where(new, seen, norm[:, columns])

@@ -1,0 +1,254 @@
+"""The one funnel through which data enter the estimators: tables, arrays of epochs, mne.Epochs.
+
+Whatever comes in leaves as a float64 matrix with one column per feature, channel-major, and knows the names it came
+with, so that every error can name the trial and the channel.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
+
+from mixnorm.core.arrays import is_array, is_numpy_array, to_numpy
+from mixnorm.core.groups import Groups
+from mixnorm.execution.device import at_home, home_of, hosted
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """Trials as a matrix, and what its columns are.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n, d), float64
+    ch_names : tuple of str, or None
+        Names of the channels of mne.Epochs.
+    shape : tuple (channels, times), or None
+        For epochs; None for a plain matrix.
+    dtype : dtype
+        float32 if the data came as float32, else float64: what the results are given in.
+    recording : dict or None
+        What mne.Epochs say of themselves: sampling rate, filter, window, units. Kept with a saved model.
+    columns : tuple of str, or None
+        Names of the columns of a DataFrame.
+    """
+
+    matrix: np.ndarray
+    ch_names: tuple[str, ...] | None
+    shape: tuple[int, int] | None
+    dtype: np.dtype
+    recording: dict | None = None
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def channels(self) -> list:
+        """Label of every channel: its name, or its number where there are no names."""
+        return list(self.ch_names) if self.ch_names else list(range(self.shape[0]))
+
+    def describe(self, feature: int) -> str:
+        """Say what a column is, as a user would."""
+        if self.shape is None:
+            return f"feature {feature}" if self.columns is None else f"column {self.columns[feature]!r}"
+        channel, sample = divmod(feature, self.shape[1])
+        return f"channel {self.channels[channel]!r}, sample {sample}"
+
+    def groups(self, labels) -> Groups:
+        """Return the sensors: the channels of epochs, or the labels given for the columns of a matrix."""
+        if self.shape is None:
+            return Groups.from_labels(labels, self.matrix.shape[1])
+        if labels is not None:
+            raise ValueError(
+                "groups is for 2-D input only: with epochs (trials, channels, times) every channel is a group already."
+            )
+        return Groups.from_channels(self.channels, self.shape[1])
+
+
+def all_or_nothing(fit: Callable) -> Callable:
+    """Decorate a fit so that data it refuses leave the estimator as it was, fitted or not.
+
+    Arrays of other libraries, which scikit-learn's array API dispatch lets in, are `hosted`.
+    """
+
+    @wraps(fit)
+    def guarded(self, *args, **kwargs):
+        before = dict(vars(self))
+        try:
+            with hosted(self, args, kwargs) as (args, kwargs):
+                return fit(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return guarded
+
+
+def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.ndarray]:
+    """Validate training data, note on the estimator what was seen, and return the trials and y as it came.
+
+    ``subjects``: one label per trial, where an error should name the subject as well.
+    """
+    if is_epochs(X) or _n_dim(X) == 3:
+        trials = _read_epochs(X)
+        if y is not None:
+            y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"), warn=True)
+        _same_length(trials.matrix, y, estimator)
+        estimator.n_features_in_ = trials.matrix.shape[1]
+        if hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+    else:
+        _refuse_strings(X)
+        X, y = validate_data(
+            estimator, X, y, dtype=[np.float64, np.float32], ensure_all_finite=False, multi_output=False
+        )
+        trials = _table(X, estimator)
+    _refuse_non_finite(trials, subjects)
+    return trials, y
+
+
+def read_predict(estimator, X) -> Trials:
+    """Validate data for a fitted estimator: the same channels, reordered by name where names are known.
+
+    The matrix stays in the library and on the device of X where scikit-learn's array API dispatch lets it in.
+    """
+    home = home_of(X)
+    if home is not None:
+        trials = read_predict(estimator, to_numpy(home))
+        return replace(trials, matrix=at_home(home, trials.matrix))
+    if is_epochs(X) or _n_dim(X) == 3:
+        trials = _read_epochs(X)
+        trials = _match_channels(trials, estimator)
+    else:
+        _refuse_strings(X)
+        X = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
+        trials = _table(X, estimator)
+    _refuse_non_finite(trials)
+    return trials
+
+
+def is_epochs(X) -> bool:
+    """Whether X is an mne.Epochs, without importing MNE."""
+    return hasattr(X, "get_data") and hasattr(X, "ch_names") and hasattr(X, "info")
+
+
+def _n_dim(X) -> int | None:
+    return X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
+
+
+def _table(X: np.ndarray, estimator) -> Trials:
+    names = getattr(estimator, "feature_names_in_", None)
+    columns = None if names is None else tuple(names.tolist())
+    # Always the same memory order, so that the same data give the same bits in whatever container they come.
+    return Trials(np.ascontiguousarray(X, dtype=np.float64), None, None, X.dtype, columns=columns)
+
+
+def _read_epochs(X) -> Trials:
+    names = recording = None
+    if is_epochs(X):
+        names = tuple(name for name, kind in zip(X.ch_names, X.get_channel_types()) if kind == "eeg")
+        if not names:
+            raise ValueError(f"The epochs hold no EEG channel; their channels are {', '.join(X.ch_names)}.")
+        recording = {key: float(X.info[key]) for key in ("sfreq", "highpass", "lowpass")}
+        recording |= {"tmin": float(X.times[0]), "tmax": float(X.times[-1]), "units": "uV"}
+        X = X.get_data(picks=list(names), units="uV")
+    _refuse_strings(X)
+    X = check_array(X, allow_nd=True, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_features=1)
+    if X.ndim != 3 or 0 in X.shape:
+        raise ValueError(f"Epochs must have the shape (trials, channels, times), none of them 0, but got {X.shape}.")
+    flat = X.reshape(len(X), -1).astype(np.float64, copy=False)
+    return Trials(flat, names, X.shape[1:], X.dtype, recording)
+
+
+def _match_channels(trials: Trials, estimator) -> Trials:
+    fitted_shape = getattr(estimator, "_epochs_shape", None)
+    if fitted_shape is None:
+        raise ValueError(
+            f"X has the shape (trials, channels, times), but {type(estimator).__name__} was fitted on a matrix of "
+            f"{estimator.n_features_in_} features; give it a matrix."
+        )
+    fitted_names = getattr(estimator, "_ch_names", None)
+    if fitted_names and trials.ch_names:
+        trials = _reorder(trials, fitted_names)
+    if trials.shape != fitted_shape:
+        raise ValueError(
+            f"X has {trials.shape[0]} channels x {trials.shape[1]} samples, but {type(estimator).__name__} was fitted "
+            f"on {fitted_shape[0]} channels x {fitted_shape[1]} samples."
+        )
+    return trials
+
+
+def _reorder(trials: Trials, names: tuple[str, ...]) -> Trials:
+    """Put the channels into the order of ``names``; channels that the model does not know are left out."""
+    missing = [name for name in names if name not in trials.ch_names]
+    if missing:
+        raise ValueError(
+            f"The model needs channels that the epochs do not have: {', '.join(missing)}. "
+            f"The epochs have {', '.join(trials.ch_names)}."
+        )
+    index = [trials.ch_names.index(name) for name in names]
+    n_times = trials.shape[1]
+    matrix = trials.matrix.reshape(-1, *trials.shape)[:, index].reshape(len(trials.matrix), -1)
+    return Trials(matrix, tuple(names), (len(names), n_times), trials.dtype)
+
+
+def _refuse_strings(X) -> None:
+    """Strings that look like numbers would be converted silently."""
+    if is_array(X) and not is_numpy_array(X):  # arrays of other libraries hold none
+        return
+    values = np.asarray(X) if not hasattr(X, "dtype") and not hasattr(X, "columns") else X
+    if hasattr(values, "columns"):
+        table = np.asarray(values)
+        for name, column in zip(values.columns, table.T if table.dtype.kind in "OUS" else ()):
+            if any(isinstance(value, str | bytes) for value in column):
+                raise ValueError(f"X must be numeric, but its column {name!r} holds strings; convert them first.")
+        return
+    if values.dtype.kind in "US":
+        shown = values.ravel()[:1].tolist()
+        raise ValueError(f"X must be numeric, but it holds strings such as {shown[0]!r}; convert them first.")
+    if values.dtype.kind == "O":
+        for place, value in np.ndenumerate(values):
+            if isinstance(value, str | bytes):
+                raise ValueError(
+                    f"X must be numeric, but trial {place[0]} holds the string {value!r}; convert it first."
+                )
+
+
+def _refuse_non_finite(trials: Trials, subjects: list | None = None) -> None:
+    total = trials.matrix.sum()  # one pass and no memory in the usual case
+    if np.isfinite(total):
+        return
+    bad = np.argwhere(~np.isfinite(trials.matrix))
+    if not len(bad):
+        return
+    trial, feature = bad[0]
+    kind = "NaN" if np.isnan(trials.matrix[trial, feature]) else "infinity"
+    whose = f"subject {subjects[trial]!r}, " if subjects and trial < len(subjects) else ""
+    raise ValueError(
+        f"Input X contains {kind}: {whose}trial {trial}, {trials.describe(feature)}"
+        + (f" (and {len(bad) - 1} more values that are NaN or infinity)." if len(bad) > 1 else ".")
+    )
+
+
+def _same_length(matrix: np.ndarray, y, estimator) -> None:
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    if len(y) != len(matrix):
+        raise ValueError(f"X has {len(matrix)} trials, but y has {len(y)} labels.")
+
+
+def encode_labels(y) -> tuple[np.ndarray, np.ndarray]:
+    """Return the two classes in order, and −1 for the first and +1 for the second of them, (n,)."""
+    kind = type_of_target(y, input_name="y")
+    if kind not in ("binary", "multiclass"):
+        check_classification_targets(y)  # it asks for the type again, a sixth of a millisecond
+    if kind not in ("binary", "multiclass") or np.ndim(y) != 1:
+        raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+    classes = np.unique(y)
+    if len(classes) == 1:
+        raise ValueError(f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs trials of two classes.")
+    if len(classes) > 2:
+        raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+    return classes, np.where(y == classes[1], 1.0, -1.0)

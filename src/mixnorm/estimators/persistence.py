@@ -1,0 +1,246 @@
+"""Models as files that execute nothing when loaded: a zip of plain arrays and a JSON header.
+
+A ``.mixnorm`` file holds ``header.json`` and one ``.npy`` member per array (never pickled). The header names the
+class, its parameters, everything a user would ask of the model (channel names in order, classes, versions), and the
+SHA-256 of every array; it is itself checksummed, so that a truncated or altered file is refused.
+
+A class that can be saved has ``_to_archive() -> (header, arrays)`` and ``_from_archive(header, arrays)`` and stands
+in the table below. Nothing in a file can name code to import.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+import lzma
+import os
+import secrets
+import struct
+import zipfile
+import zlib
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import scipy
+import sklearn
+from sklearn.utils.validation import check_is_fitted
+
+from mixnorm.core.arrays import is_array, is_numpy_array, to_numpy
+from mixnorm.version import __version__
+
+FORMAT = 1
+_CLASSES = {
+    "GroupSVC": "mixnorm.estimators.svc:GroupSVC",
+    "GroupSVCCV": "mixnorm.estimators.svc:GroupSVCCV",
+    "MultiTaskGroupSVC": "mixnorm.subjects.multitask:MultiTaskGroupSVC",
+    "MultiTaskGroupSVCCV": "mixnorm.subjects.multitask_cv:MultiTaskGroupSVCCV",
+    "PerSubjectSVC": "mixnorm.subjects.baselines:PerSubjectSVC",
+    "PooledSVC": "mixnorm.subjects.baselines:PooledSVC",
+    "SensorSelector": "mixnorm.estimators.selector:SensorSelector",
+    "Decoder": "mixnorm.eeg.decoder:Decoder",
+}
+#: No single array of a model is larger than this when unpacked (a small file could claim a huge one).
+_MAX_BYTES = 4 << 30
+
+
+#: What zipfile, json and NumPy raise on bytes that are not what `save` wrote; an altered flag can also ask for a
+#: password (RuntimeError), another compression or a later version of zip (NotImplementedError, which is one).
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    AttributeError,
+    EOFError,
+    KeyError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+class ModelFileError(ValueError):
+    """A model file that cannot be trusted: truncated, altered, of another format, or not a model at all."""
+
+
+def save(model, path) -> None:
+    """Save a fitted model to a ``.mixnorm`` file.
+
+    The file is written beside its place and moved there when whole: an interrupted save leaves what was there.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    path : str or path-like
+        Must end in ``.mixnorm``.
+    """
+    path = Path(path)
+    if path.suffix != ".mixnorm":
+        raise ValueError(f"{path}: a model file must end in .mixnorm.")
+    name = type(model).__name__
+    if name not in _CLASSES or not hasattr(model, "_to_archive"):
+        raise TypeError(f"{name} cannot be saved; only {', '.join(_CLASSES)} can.")
+    header, arrays = model._to_archive()
+    members = {key: _array_bytes(value) for key, value in arrays.items()}
+    header = {
+        "format": FORMAT,
+        "class": name,
+        "versions": {
+            "mixnorm": __version__,
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "sklearn": sklearn.__version__,
+        },
+        "arrays": {key: hashlib.sha256(data).hexdigest() for key, data in members.items()},
+        "model": header,
+    }
+    text = json.dumps(header, indent=1, allow_nan=False, sort_keys=True).encode()
+    _write(path, text, members)
+
+
+def load(path):
+    """Load a model that `save` wrote. No code from the file is executed.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    The fitted model; its scores are bit-identical to those of the saved one.
+    """
+    header, arrays = _read(Path(path))
+    if header.get("class") not in _CLASSES:
+        raise ModelFileError(f"{path}: the file holds an unknown kind of model, {header.get('class')!r}.")
+    module, name = _CLASSES[header["class"]].split(":")
+    cls = getattr(import_module(module), name)
+    try:
+        return cls._from_archive(header["model"], arrays)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{path}: the header does not describe a {name} ({error}).") from error
+
+
+class Archivable:
+    """Saves an estimator's parameters and fitted attributes; for classes whose state is plain arrays and values.
+
+    Parameters that are objects (a splitter, a scoring function) are not kept: they were needed for fitting only, and
+    the loaded model has the default in their place.
+    """
+
+    def _to_archive(self) -> tuple[dict, dict[str, np.ndarray]]:
+        check_is_fitted(self)
+        params, values, arrays = {}, {}, {}
+        for name, value in self.get_params(deep=False).items():
+            with contextlib.suppress(TypeError):
+                params[name] = _encode(value)
+        for name, value in vars(self).items():
+            if name in self.get_params(deep=False):
+                continue
+            if isinstance(value, np.ndarray) or (is_array(value) and not is_numpy_array(value)):
+                arrays[name] = _plain_array(name, to_numpy(value))
+            else:
+                values[name] = _encode(value)
+        return {"params": params, "fitted": values}, arrays
+
+    @classmethod
+    def _from_archive(cls, header: dict, arrays: dict[str, np.ndarray]):
+        known = cls().get_params(deep=False)
+        model = cls(**{name: _decode(value) for name, value in header["params"].items() if name in known})
+        for name, value in header["fitted"].items():
+            setattr(model, name, _decode(value))
+        for name, array in arrays.items():
+            setattr(model, name, array)
+        return model
+
+
+def _encode(value):
+    """Return a value as JSON that `_decode` turns back exactly."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and np.isfinite(value)):
+        return value
+    if isinstance(value, float):
+        return {"float": repr(value)}
+    if isinstance(value, np.ndarray):
+        return {"array": [_encode(item) for item in value.tolist()]}
+    if isinstance(value, tuple | list):
+        return {type(value).__name__: [_encode(item) for item in value]}
+    if isinstance(value, dict):
+        return {"dict": [[_encode(key), _encode(item)] for key, item in value.items()]}
+    raise TypeError(f"{type(value).__name__} cannot be kept in a model file.")
+
+
+def _decode(value):
+    if not isinstance(value, dict):
+        return value
+    (kind, content), *_ = value.items()
+    if kind == "float":
+        return float(content)
+    if kind == "dict":
+        return {_decode(key): _decode(item) for key, item in content}
+    items = [_decode(item) for item in content]
+    return np.array(items) if kind == "array" else tuple(items) if kind == "tuple" else items
+
+
+def _plain_array(name: str, array: np.ndarray) -> np.ndarray:
+    """Arrays of Python strings become arrays of text; other objects cannot be kept without pickling."""
+    if array.dtype.kind != "O":
+        return array
+    if all(isinstance(item, str) for item in array.ravel()):
+        return array.astype(str)
+    raise TypeError(f"{name} holds Python objects ({array.ravel()[0]!r}, …), which a model file cannot keep.")
+
+
+def _write(path: Path, header: bytes, members: dict[str, bytes]) -> None:
+    # Not tempfile, whose files only their owner may read: a model gets the permissions that any new file gets.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        with open(temporary, "xb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            everything = {"header.json": header, "header.sha256": hashlib.sha256(header).hexdigest()}
+            for name, data in (everything | {f"{key}.npy": data for key, data in members.items()}).items():
+                # without the time of writing: the same model is the same file
+                archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            text = archive.read("header.json")
+            if hashlib.sha256(text).hexdigest().encode() != archive.read("header.sha256"):
+                raise ModelFileError(f"{path}: the header was altered after the model was saved.")
+            header = json.loads(text)
+            if not isinstance(header, dict):
+                raise ModelFileError(f"{path}: the header is no JSON object.")
+            if header.get("format") != FORMAT:
+                raise ModelFileError(
+                    f"{path}: file format {header.get('format')!r} is not known here (this is {FORMAT})."
+                )
+            return header, {key: _read_array(archive, path, key, sha) for key, sha in header["arrays"].items()}
+    except ModelFileError:
+        raise
+    except _UNREADABLE as error:
+        raise ModelFileError(f"{path}: not a model file, or truncated or altered ({error}).") from error
+
+
+def _read_array(archive: zipfile.ZipFile, path: Path, key: str, sha: str) -> np.ndarray:
+    info = archive.getinfo(f"{key}.npy")
+    if info.file_size > _MAX_BYTES:
+        raise ModelFileError(f"{path}: array {key!r} claims {info.file_size} bytes, more than any model has.")
+    data = archive.read(info)
+    if hashlib.sha256(data).hexdigest() != sha:
+        raise ModelFileError(f"{path}: array {key!r} was altered after the model was saved.")
+    return np.load(io.BytesIO(data), allow_pickle=False)
+
+
+def _array_bytes(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()

@@ -1,0 +1,245 @@
+"""Exactly k sensors: a transformer that follows the path until k are chosen."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import ClassifierTags
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from mixnorm.core.certificate import certify
+from mixnorm.core.penalties import vector_norm
+from mixnorm.core.problem import Solution, Stack
+from mixnorm.estimators.inputs import Trials, all_or_nothing, encode_labels, is_epochs, read_fit, read_predict
+from mixnorm.estimators.objective import Objective, largest_alpha, varying, warn_unconverged
+from mixnorm.estimators.persistence import Archivable
+from mixnorm.estimators.weights import check_sample_weight, class_balance
+from mixnorm.execution import SolverOptions, solve
+
+#: Steps down the path, and bisections between the two steps around k.
+_STEPS_PER_DECADE = 7
+_MAX_DECADES = 6
+_MAX_BISECTIONS = 40
+
+
+class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
+    r"""Keep exactly ``n_sensors`` sensors: those of the mixed-norm path at the first alpha that has so many.
+
+    The path of `GroupSVC` (``penalty="group"``) is followed from alpha_max down until at least so many are chosen,
+    then alpha is bisected until exactly so many are. Where no alpha gives that number (sensors that enter together, as
+    two identical ones do), ties are resolved on the sparsest model found with at least ``n_sensors``: those with the
+    largest weighted norm β_g ‖w_g‖_q are kept, the earlier one in ``groups_`` on equal norms. Where the path ends
+    before ``n_sensors`` were chosen, those whose gradient is nearest to asking for them are added, live sensors only.
+
+    Parameters
+    ----------
+    n_sensors : int
+    q, groups, group_weights, class_weight, fit_intercept, tol, max_iter, solver
+        As in `GroupSVC`. Sensors of weight 0 are always kept and count.
+
+    Attributes
+    ----------
+    groups_ : ndarray of shape (G,)
+    selected_groups_ : ndarray of shape (n_sensors,)
+        The chosen sensors, in the order of ``groups_``.
+    group_norms_ : ndarray of shape (G,)
+        ‖w_g‖_q of the model that they were read from.
+    alpha_ : float
+        Where on the path that is.
+    n_iter_ : int
+        Iterations of the solver for that model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixnorm import SensorSelector
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.tile([0, 1], 60)
+    >>> X = rng.standard_normal((120, 6, 3))
+    >>> X[y == 1, 2] += 1
+    >>> X[y == 1, 5] -= 1
+    >>> selector = SensorSelector(n_sensors=2).fit(X, y)
+    >>> selector.selected_groups_
+    array([2, 5])
+    >>> selector.transform(X).shape
+    (120, 2, 3)
+    """
+
+    def __init__(
+        self,
+        n_sensors=8,
+        *,
+        q=2.0,
+        groups=None,
+        group_weights=None,
+        class_weight=None,
+        fit_intercept=True,
+        tol=1e-6,
+        max_iter=10_000,
+        solver="auto",
+    ):
+        self.n_sensors = n_sensors
+        self.q = q
+        self.groups = groups
+        self.group_weights = group_weights
+        self.class_weight = class_weight
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+
+    @all_or_nothing
+    def fit(self, X, y, sample_weight=None) -> "SensorSelector":
+        """Choose the sensors.
+
+        Parameters
+        ----------
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+        y : array of shape (n,)
+        sample_weight : array of shape (n,)
+
+        Returns
+        -------
+        self
+        """
+        trials, y = read_fit(self, X, y)
+        classes, signs = encode_labels(y)
+        weights = check_sample_weight(sample_weight, len(signs))
+        weights = class_balance(weights, signs, classes, self.class_weight)
+        options = SolverOptions.of(self)
+        objective = Objective("group", self.q, self.groups, self.group_weights, self.fit_intercept)
+        stack = objective.stack(trials, signs, weights[:, None])
+        n_sensors = self._check_n_sensors(stack)
+        self.alpha_, solution = _follow(stack, n_sensors, options)
+        warn_unconverged([solution], self.tol, stacklevel=4)
+        self.n_iter_ = int(solution.n_iter[0, 0])
+        self.groups_ = stack.groups.labels.copy()
+        self.group_norms_ = _norms(stack, solution, float(self.q)).astype(trials.dtype)
+        chosen = _resolve(stack.with_alpha(np.full((1, 1), self.alpha_)), solution, self.group_norms_, n_sensors)
+        self.selected_groups_ = self.groups_[chosen]
+        self._note_input(trials, stack, chosen)
+        return self
+
+    def transform(self, X):
+        """Return the trials with the chosen sensors alone, in the form they came in.
+
+        Parameters
+        ----------
+        X : as for `fit`
+
+        Returns
+        -------
+        Array of shape (n, features of the chosen sensors) or (n, n_sensors, times), or mne.Epochs
+        """
+        check_is_fitted(self)
+        trials = read_predict(self, X)
+        if is_epochs(X):
+            return X.copy().load_data().pick(list(self.selected_groups_))
+        if trials.shape is None:
+            return trials.matrix[:, self._support].astype(trials.dtype, copy=False)
+        return trials.matrix.reshape(-1, *trials.shape)[:, self._support].astype(trials.dtype, copy=False)
+
+    def get_support(self, indices: bool = False) -> np.ndarray:
+        """Return which columns of a matrix, or which channels of epochs, are kept: a mask, or their indices."""
+        check_is_fitted(self)
+        return np.flatnonzero(self._support) if indices else self._support.copy()
+
+    def get_feature_names_out(self, input_features=None) -> np.ndarray:
+        """Return the names of the columns, or of the channels, that are kept."""
+        check_is_fitted(self)
+        if self._epochs_shape is None:
+            return _check_feature_names_in(self, input_features)[self._support]
+        names = self.groups_ if input_features is None else np.asarray(input_features, dtype=object)
+        if len(names) != len(self.groups_):
+            raise ValueError(f"input_features has {len(names)} names, but there are {len(self.groups_)} channels.")
+        return np.asarray([str(name) for name in names], dtype=object)[self._support]
+
+    def _check_n_sensors(self, stack: Stack) -> int:
+        if not (isinstance(self.n_sensors, int | np.integer) and self.n_sensors >= 1):
+            raise ValueError(f"n_sensors must be a whole number from 1, but got {self.n_sensors!r}.")
+        usable = _live(stack)
+        if self.n_sensors > usable.sum():
+            out = stack.groups.labels[~usable].tolist()
+            note = f" (not counting {out}, which are constant or have infinite weight)" if out else ""
+            raise ValueError(
+                f"n_sensors={self.n_sensors} sensors were asked for, but there are only {usable.sum()}{note}."
+            )
+        kept = int((stack.group_weights == 0).sum())
+        if self.n_sensors < kept:
+            raise ValueError(f"n_sensors={self.n_sensors}, but {kept} sensors have weight 0 and are always kept.")
+        return int(self.n_sensors)
+
+    def _note_input(self, trials: Trials, stack: Stack, chosen: np.ndarray) -> None:
+        self._epochs_shape, self._ch_names, self._recording = trials.shape, trials.ch_names, trials.recording
+        mask = np.zeros(stack.groups.n_groups, dtype=bool)
+        mask[chosen] = True
+        self._support = mask[stack.groups.index] if trials.shape is None else mask
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.classifier_tags = ClassifierTags(multi_class=False)  # y is read as a classifier would
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _follow(stack: Stack, n_sensors: int, options: SolverOptions) -> tuple[float, Solution]:
+    """Go down the path to the first model with at least n_sensors, then bisect towards exactly so many."""
+    top = largest_alpha(stack)
+    step = 10 ** (-1 / _STEPS_PER_DECADE)
+    above, solution, alpha = top, None, top
+    for decade in range(_MAX_DECADES):
+        start = top * 10.0**-decade
+        alphas = start * step ** np.arange(1, _STEPS_PER_DECADE + 1)
+        for alpha, solution in zip(alphas, solve(stack, alphas[:, None, None], options)):
+            count = _count(stack, solution)
+            if count == n_sensors:
+                return float(alpha), solution
+            if count > n_sensors:
+                return _bisect(stack, n_sensors, options, (above, alpha), solution)
+            above = alpha
+    return float(alpha), solution
+
+
+def _bisect(stack: Stack, n_sensors: int, options: SolverOptions, between: tuple[float, float], dense: Solution):
+    """Halve the interval (few, many) of alphas; return the model with exactly n_sensors, or the sparsest with more."""
+    few, many = between
+    for _ in range(_MAX_BISECTIONS):
+        middle = float(np.sqrt(few * many))
+        if not few > middle > many:
+            break
+        solution = solve(stack, np.full((1, 1, 1), middle), options)[0]
+        count = _count(stack, solution)
+        if count == n_sensors:
+            return middle, solution
+        if count > n_sensors:
+            many, dense = middle, solution
+        else:
+            few = middle
+    return float(many), dense
+
+
+def _resolve(stack: Stack, solution: Solution, norms: np.ndarray, n_sensors: int) -> np.ndarray:
+    """Return exactly n_sensors groups, in order: by the rules in the class's docstring."""
+    beta = stack.group_weights[0, :, 0]
+    weighted = np.where(beta == 0, np.inf, np.where(np.isfinite(beta), beta, 0.0) * norms)
+    descent = certify(stack, solution.W, solution.b).descent
+    dual = stack.penalty.dual_norm(stack.groups.to_blocks(descent))[0, :, 0]
+    asking = np.where(_live(stack) & (beta > 0), dual / np.where(beta > 0, beta, 1.0), -np.inf)
+    order = np.lexsort((np.arange(len(norms)), -asking, -weighted))
+    return np.sort(order[:n_sensors])
+
+
+def _live(stack: Stack) -> np.ndarray:
+    """Groups that are allowed and not constant (over the trials that have any weight), (G,)."""
+    used = stack.sample_weight[0, 0, :, 0] > 0
+    return varying(stack.X[0, 0][used], stack.groups) & np.isfinite(stack.group_weights[0, :, 0])
+
+
+def _count(stack: Stack, solution: Solution) -> int:
+    """Number of groups that are chosen or always kept."""
+    chosen = (_norms(stack, solution, 2.0) > 0) | (stack.group_weights[0, :, 0] == 0)
+    return int(chosen.sum())
+
+
+def _norms(stack: Stack, solution: Solution, q: float) -> np.ndarray:
+    return vector_norm(stack.groups.to_blocks(solution.W), q)[0, :, 0]

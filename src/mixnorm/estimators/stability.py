@@ -1,0 +1,219 @@
+r"""How often is a sensor chosen when only half of the trials are seen? Stability selection with its error bound."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from mixnorm.estimators.entry import entry_order
+from mixnorm.estimators.inputs import encode_labels, read_fit
+from mixnorm.estimators.objective import Objective
+from mixnorm.estimators.weights import class_balance
+from mixnorm.execution import SolverOptions
+
+#: The expected number of false sensors that the default threshold allows.
+_ALLOWED = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class StabilitySelection:
+    """What `stability_selection` returns.
+
+    Attributes
+    ----------
+    frequencies : ndarray of shape (G,)
+        Share of the halves in which a sensor was among the first ``n_sensors`` of the path.
+    groups : ndarray of shape (G,)
+        Labels of the sensors, in the order of the frequencies.
+    selected : ndarray
+        Labels of the sensors with a frequency of at least ``threshold``.
+    threshold : float
+    error_bound : float
+        E[V] ≤ n_sensors² / ((2 threshold − 1) G): what is expected at most of sensors in ``selected`` that are chosen
+        from half of the trials no more often than one drawn by chance (Meinshausen and Bühlmann 2010, Theorem 1; in
+        this form Shah and Samworth 2013, Theorem 1, which assumes nothing else).
+    unimodal_bound : float
+        The same where the frequencies of such sensors over pairs of halves have one mode (Shah and Samworth 2013,
+        Theorem 2).
+    n_sensors : int
+        Sensors taken from each half.
+    n_resamplings : int
+        Pairs of complementary halves.
+    """
+
+    frequencies: np.ndarray
+    groups: np.ndarray
+    selected: np.ndarray
+    threshold: float
+    error_bound: float
+    unimodal_bound: float
+    n_sensors: int
+    n_resamplings: int
+
+    @property
+    def statement(self) -> str:
+        """The bound in words."""
+        return (
+            f"At most {self.error_bound:.1f} falsely chosen sensors are expected among the {len(self.selected)} that "
+            f"were among the first {self.n_sensors} in at least {100 * self.threshold:.0f} % of "
+            f"{2 * self.n_resamplings} halves of the trials; false are those that half of the trials choose no more "
+            f"often than chance would (Meinshausen and Bühlmann; Shah and Samworth)."
+        )
+
+
+def stability_selection(
+    X,
+    y,
+    *,
+    groups: Sequence | None = None,
+    n_resamplings: int = 50,
+    n_sensors: int | None = None,
+    threshold: float | None = None,
+    trial_groups: Sequence | None = None,
+    group_weights=None,
+    class_weight=None,
+    tol: float = 1e-3,
+    max_iter: int = 10_000,
+    random_state=0,
+) -> StabilitySelection:
+    r"""Choose sensors by how often they come first on the mixed-norm path of half of the trials.
+
+    The trials are split ``n_resamplings`` times at random into two halves, class by class; the path of the ℓ1-ℓ2
+    problem is followed on every half, all of them one stack, until ``n_sensors`` have entered. A sensor is selected
+    when it did so in at least the share ``threshold`` of the halves.
+
+    Parameters
+    ----------
+    X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+    y : array of shape (n,)
+        Any two labels.
+    groups : one label per column of a 2-D X
+    n_resamplings : int
+        Pairs of complementary halves.
+    n_sensors : int or None
+        Sensors to take from each half. None: ⌊√(0.8 G)⌋, the most for which a threshold of 0.9 expects one false
+        sensor at most.
+    threshold : float or None
+        In (0.5, 1]. None: the smallest at which ``error_bound`` is at most 1, (1 + n_sensors²/G)/2.
+    trial_groups : array of n labels
+        Trials of one label (a character, a block) stay in the same half.
+    group_weights : array or dict, as in `GroupSVC`
+        Sensors of weight 0 have the frequency 1, of weight infinity 0; neither counts in the bound.
+    class_weight, tol, max_iter
+        As in `GroupSVC`.
+    random_state : int or RandomState
+
+    Returns
+    -------
+    StabilitySelection
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import simulated_p300
+    >>> data = simulated_p300(400, noise=0.05, n_informative=3, seed=0)
+    >>> found = stability_selection(data.X, data.y, n_resamplings=10)
+    >>> found.selected, found.n_sensors, round(found.threshold, 2), round(found.error_bound, 2)
+    (array([0, 1, 2]), 3, 0.78, 1.0)
+    """
+    trials, y = read_fit(BaseEstimator(), X, y)
+    classes, signs = encode_labels(y)
+    check_count(n_resamplings, "n_resamplings")
+    halves = complementary_halves(signs, trial_groups, n_resamplings, check_random_state(random_state))
+    weights = np.stack([class_balance(half, signs, classes, class_weight) for half in halves.T.astype(float)], axis=1)
+    stack = Objective("group", 2.0, groups, group_weights, True).stack(trials, signs, weights)
+    kept, free = stack.group_weights[0, :, 0] == 0, stack.penalised[0, :, 0]
+    n_free = int(free.sum())
+    n_sensors = _check_n_sensors(n_sensors, n_free)
+    ranks = entry_order(stack, n_sensors, SolverOptions("auto", tol, max_iter))
+    frequencies = np.where(kept, 1.0, np.mean(free[:, None] & (ranks < n_sensors + kept.sum()), axis=1))
+    threshold = _check_threshold(threshold, n_sensors, n_free)
+    labels = stack.groups.labels.copy()
+    return StabilitySelection(
+        frequencies,
+        labels,
+        labels[frequencies >= threshold - 1e-12],
+        threshold,
+        error_bound(n_sensors, n_free, threshold),
+        unimodal_bound(n_sensors, n_free, threshold, n_resamplings),
+        n_sensors,
+        n_resamplings,
+    )
+
+
+def complementary_halves(signs: np.ndarray, trial_groups, n_pairs: int, random) -> np.ndarray:
+    """Return pairs of disjoint halves of the trials, (n, 2 n_pairs) of bools: columns 2i and 2i + 1 are a pair.
+
+    Whole trial groups are paired at random with others of the same kind (all of one class, all of the other, mixed),
+    and one of each pair goes to either half; where their number is odd one, drawn each time, sits out.
+    """
+    labels = np.arange(len(signs)) if trial_groups is None else np.asarray(trial_groups)
+    if labels.shape != signs.shape:
+        raise ValueError(f"trial_groups must hold one label for each of the {len(signs)} trials, not {labels.shape}.")
+    units, unit_of = np.unique(labels, return_inverse=True)
+    share = np.bincount(unit_of, weights=signs > 0) / np.bincount(unit_of)
+    kind = np.where(share == 0, 0, np.where(share == 1, 2, 1))
+    halves = np.zeros((len(signs), 2 * n_pairs), dtype=bool)
+    for pair in range(n_pairs):
+        drawn = random.permutation(len(units))[len(units) % 2 :]
+        matched = drawn[np.argsort(kind[drawn], kind="stable")].reshape(-1, 2)
+        first = np.where(random.uniform(size=len(matched)) < 0.5, matched[:, 0], matched[:, 1])
+        side = np.zeros(len(units), dtype=int)
+        side[matched] = 2
+        side[first] = 1
+        for which in (1, 2):
+            half = side[unit_of] == which
+            if len(np.unique(signs[half])) < 2:
+                raise ValueError(
+                    f"Half of the {len(units)} trial groups hold trials of one class only; stability selection needs "
+                    "more groups, or both classes in each."
+                )
+            halves[:, 2 * pair + which - 1] = half
+    return halves
+
+
+def error_bound(n_sensors: int, n_groups: int, threshold: float) -> float:
+    """E[V] ≤ q² / ((2π − 1) G), Meinshausen and Bühlmann's bound."""
+    return n_sensors**2 / ((2 * threshold - 1) * n_groups) if n_groups else 0.0
+
+
+def unimodal_bound(n_sensors: int, n_groups: int, threshold: float, n_pairs: int) -> float:
+    """E[V] ≤ C(π, B) q² / G (Shah and Samworth's Theorem 2), where q/G ≤ 1/√3; the other bound elsewhere.
+
+    C(π, B) = 1 / (2 (2π − 1 − 1/(2B))) up to π = 3/4, and 4 (1 − π + 1/(2B)) / (1 + 1/B) above; π is rounded up to a
+    multiple of 1/(2B), since a frequency over 2B halves is one.
+    """
+    other = error_bound(n_sensors, n_groups, threshold)
+    if not n_groups or n_sensors / n_groups > 1 / np.sqrt(3):
+        return other
+    tau = np.ceil(round(2 * n_pairs * threshold, 9)) / (2 * n_pairs)
+    lowest = 0.5 + max((n_sensors / n_groups) ** 2, 1 / (2 * n_pairs) + 3 / 4 * (n_sensors / n_groups) ** 2)
+    if tau <= lowest:
+        return other
+    half = 1 / (2 * n_pairs)
+    factor = 1 / (2 * (2 * tau - 1 - half)) if tau <= 0.75 else 4 * (1 - tau + half) / (1 + 1 / n_pairs)
+    return min(other, factor * n_sensors**2 / n_groups)
+
+
+def check_count(value, name: str) -> None:
+    """Refuse what is no whole number from 1."""
+    if not (isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1):
+        raise ValueError(f"{name} must be a whole number from 1, but got {value!r}.")
+
+
+def _check_n_sensors(n_sensors, n_free: int) -> int:
+    if n_sensors is None:
+        return max(1, int(np.sqrt(0.8 * n_free)))
+    check_count(n_sensors, "n_sensors")
+    if n_sensors > n_free:
+        raise ValueError(f"n_sensors={n_sensors} sensors were asked for, but there are only {n_free} to choose from.")
+    return int(n_sensors)
+
+
+def _check_threshold(threshold, n_sensors: int, n_free: int) -> float:
+    if threshold is None:
+        return min(1.0, (1 + n_sensors**2 / (_ALLOWED * max(n_free, 1))) / 2)
+    if not (isinstance(threshold, float | int | np.number) and 0.5 < threshold <= 1):
+        raise ValueError(f"threshold must lie above 0.5 and be at most 1, but got {threshold!r}.")
+    return float(threshold)

@@ -1,0 +1,276 @@
+"""Many fits at once: each runs in a thread of its own, and what they want solved goes to the device as one stack.
+
+A GPU is no faster at 4 problems than at 400. Fits that go through the same stages (the splits and subjects of a study)
+ask for stacks of the same kind at the same time; these become the data sets of one stack. What several of them ask for
+(the first stage of the adaptive norm is GSVM-2) is solved once. No fit knows of the others.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+from sklearn import config_context, get_config
+
+from mixnorm.core.problem import Solution, Stack
+from mixnorm.execution.device import is_elsewhere, send_once
+from mixnorm.execution.direct import SolverOptions, solve_directly
+
+_ROOM: ContextVar["_WaitingRoom | None"] = ContextVar("waiting_room", default=None)
+
+
+@dataclass(eq=False)
+class _Request:
+    """One fit's stack of NumPy arrays, B = 1, and what is to be done with it; later what came of it."""
+
+    stack: Stack
+    alphas: np.ndarray
+    similarities: np.ndarray | None
+    options: SolverOptions
+    solutions: list[Solution] | None = None
+    error: BaseException | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def kind(self) -> tuple:
+        """What requests must share in order to become one stack; of unequal numbers of trials, similar ones."""
+        stack = self.stack
+        _, T, n, d, K = stack.shape
+        shared = (T, d, K, len(self.alphas), int(2 * np.log2(n)), stack.fit_intercept, self.similarities is None)
+        penalty = (type(stack.penalty).__name__, getattr(stack.penalty, "q", None), stack.groups.index.tobytes())
+        shared = (*shared, stack.center is None, stack.alignment is None)
+        return (*shared, *penalty, self.options, type(stack.loss).__name__)
+
+    def content(self) -> tuple:
+        """What requests of one kind must share in order to be the same problems; equal trials lie together."""
+        stack = self.stack
+        parts = (stack.y, stack.sample_weight, stack.group_weights, stack.center, stack.alignment)
+        parts = (*parts, self.alphas, self.similarities)
+        return _where(stack.X), *(None if part is None else part.tobytes() for part in parts)
+
+
+class _KnownTrials:
+    """Arrays of trials that were asked about, each content once: of equal ones the first stands for all."""
+
+    def __init__(self):
+        self._alike: dict[tuple, list[np.ndarray]] = {}
+        self._lock = threading.Lock()
+
+    def first_like(self, X: np.ndarray) -> np.ndarray:
+        """Return the first array with the content of X; it is kept, so that nothing else can come to lie there."""
+        with self._lock:
+            known = self._alike.setdefault((X.shape, _some_of(X)), [])
+            for other in known:
+                if _where(other) == _where(X) or np.array_equal(other, X):
+                    return other
+            known.append(X)
+            return X
+
+
+class _WaitingRoom:
+    """Where fits wait until all others wait too; then everything is solved."""
+
+    def __init__(self, n_fits: int):
+        self._change = threading.Condition()
+        self._fitting, self._waiting = n_fits, []
+        self._served: list[_Request] = []
+        self._closed: BaseException | None = None
+        # Threads that want the interpreter at once get in each other's way, and in the device's: one runs at a time.
+        self.baton = threading.Lock()
+        self._known = _KnownTrials()
+        self._trials: tuple[tuple, Stack] | None = None
+
+    def ask(
+        self, stack: Stack, alphas: np.ndarray, similarities: np.ndarray | None, options: SolverOptions
+    ) -> list[Solution]:
+        """Wait for a stack to be solved; called by a fit, in its thread."""
+        stack = replace(stack, X=self._known.first_like(stack.X))
+        request = _Request(stack, alphas, similarities, options)
+        with self._change:
+            if self._closed is not None:
+                raise self._closed
+            self._waiting.append(request)
+            self._change.notify()
+        self.baton.release()
+        request.done.wait()
+        self.baton.acquire()
+        if request.error is not None:
+            raise request.error
+        return request.solutions
+
+    def part(self, number: int) -> None:
+        """Say that a fit goes on as so many."""
+        with self._change:
+            self._fitting += number - 1
+
+    def leave(self) -> None:
+        """Say that a fit is over."""
+        with self._change:
+            self._fitting -= 1
+            self._change.notify()
+
+    def serve(self) -> None:
+        """Solve what is asked for until all fits are over; called by the thread that owns the device."""
+        while True:
+            with self._change:
+                self._change.wait_for(lambda: len(self._waiting) == self._fitting)
+                if not self._fitting:
+                    return
+                self._served, self._waiting = self._waiting, []
+            by_kind: dict[tuple, list[_Request]] = {}
+            for request in self._served:
+                by_kind.setdefault(request.kind(), []).append(request)
+            for alike in by_kind.values():
+                self._solve(alike)
+                for request in alike:  # they go on while the device is busy with the next kind
+                    request.done.set()
+
+    def close(self, error: BaseException) -> None:
+        """Send all fits home with an error, those that wait and those that come."""
+        with self._change:
+            self._closed = error
+            for request in self._served + self._waiting:
+                request.error = error
+                request.done.set()
+
+    def _solve(self, requests: list[_Request]) -> None:
+        """Solve requests of one kind as one stack, and hand every one its part."""
+        unlike: dict[tuple, list[_Request]] = {}
+        for request in requests:
+            unlike.setdefault(request.content(), []).append(request)
+        # in the order of their places in memory, so that the trials of the kind before serve again on the device
+        found = [unlike[key] for key in sorted(unlike, key=lambda key: key[0])]
+        first = [same[0] for same in found]
+        try:
+            stack = self._merged([request.stack for request in first])
+            grids = [[getattr(request, name) for request in first] for name in ("alphas", "similarities")]
+            grids = [None if grid[0] is None else np.concatenate(grid, axis=1) for grid in grids]
+            solutions = solve_directly(stack, *grids, first[0].options)
+        except Exception as error:
+            for request in requests:
+                request.error = error
+            return
+        for i, same in enumerate(found):
+            part = [Solution(*(getattr(s, f.name)[i : i + 1] for f in fields(s))) for s in solutions]
+            for request in same:
+                request.solutions = part
+
+    def _merged(self, stacks: list[Stack]) -> Stack:
+        """Return one stack of several; trials that were merged last are on the device already."""
+        key = tuple((_where(stack.X), _some_of(stack.X), stack.y.tobytes()) for stack in stacks)
+        if self._trials is None or self._trials[0] != key:
+            merged = _merge(stacks)
+            merged = replace(merged, X=send_once(merged.X), y=send_once(merged.y))
+            self._trials = key, merged
+        merged = self._trials[1]
+        same = replace(stacks[0], X=merged.X, y=merged.y)
+        return replace(same, **_merge_problems(stacks, merged.X.shape[2]))
+
+
+def together(tasks: Sequence[Callable[[], Any]]) -> list:
+    """Return the results of all tasks, each a fit or more, whose stacks are solved together.
+
+    A fit that is one of several may have parts that go together in turn; they wait where the fit would.
+    """
+    room = _ROOM.get()
+    if not tasks:
+        return []
+    if room is not None:
+        return _parts(room, tasks)
+    room = _WaitingRoom(len(tasks))
+    return _run(tasks, room, room.leave, room.serve)
+
+
+def together_elsewhere(tasks: Sequence[Callable[[], Any]]) -> list:
+    """Return the results of tasks, which go together where a device solves what they ask, else one after the other."""
+    return together(tasks) if is_elsewhere() and len(tasks) > 1 else [task() for task in tasks]
+
+
+def _parts(room: _WaitingRoom, tasks: Sequence[Callable[[], Any]]) -> list:
+    """The tasks of a fit; the last of them to be over leaves its place to the fit."""
+    left, lock = [len(tasks)], threading.Lock()
+
+    def leave() -> None:
+        with lock:
+            left[0] -= 1
+            last = not left[0]
+        if not last:
+            room.leave()
+
+    room.part(len(tasks))
+    room.baton.release()
+    try:
+        return _run(tasks, room, leave, lambda: None)
+    finally:
+        room.baton.acquire()
+
+
+def _run(tasks: Sequence, room: _WaitingRoom, leave: Callable[[], None], meanwhile: Callable[[], None]) -> list:
+    """Run every task in a thread of its own, and something else in this one; return their results."""
+    results: list = [None] * len(tasks)
+    errors: list[BaseException] = []
+    config = get_config()  # scikit-learn's settings are each thread's own
+
+    def run(place: int) -> None:
+        _ROOM.set(room)
+        with room.baton, config_context(**config):
+            try:
+                results[place] = tasks[place]()
+            except BaseException as error:
+                errors.append(error)
+        leave()
+
+    # a context of its own for each: the device is that of the caller
+    threads = [threading.Thread(target=copy_context().run, args=(run, i), daemon=True) for i in range(len(tasks))]
+    for thread in threads:
+        thread.start()
+    try:
+        meanwhile()
+    except BaseException as error:  # Ctrl-C
+        room.close(error)
+        raise
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results
+
+
+def waiting_room() -> _WaitingRoom | None:
+    """Return where this fit waits for its stacks to be solved, if it is one of several."""
+    return _ROOM.get()
+
+
+def _merge(stacks: list[Stack]) -> Stack:
+    """Return one stack of several, those with fewer trials filled up with trials of weight zero."""
+    n = max(stack.shape[2] for stack in stacks)
+
+    def filled(name: str, fill: float) -> np.ndarray:
+        first = getattr(stacks[0], name)
+        out = np.full((len(stacks), first.shape[1], n, *first.shape[3:]), fill)
+        for i, stack in enumerate(stacks):
+            out[i, :, : stack.shape[2]] = getattr(stack, name)[0]
+        return out
+
+    return replace(stacks[0], X=filled("X", 0.0), y=filled("y", 1.0), **_merge_problems(stacks, n))
+
+
+def _merge_problems(stacks: list[Stack], n: int) -> dict[str, np.ndarray]:
+    """Return what of a merged stack is not the trials themselves."""
+    names = ["alpha", "group_weights", "similarity"]
+    names += [name for name in ("center", "alignment") if getattr(stacks[0], name) is not None]
+    joined = {name: np.concatenate([getattr(stack, name) for stack in stacks]) for name in names}
+    weights = np.zeros((len(stacks), stacks[0].shape[1], n, stacks[0].shape[4]))
+    for i, stack in enumerate(stacks):
+        weights[i, :, : stack.shape[2]] = stack.sample_weight[0]
+    return {"sample_weight": weights, **joined}
+
+
+def _some_of(X: np.ndarray) -> bytes:
+    """Some of the numbers of an array: those of others are hardly ever the same."""
+    return X.reshape(-1)[:: max(1, X.size // 64)].tobytes()
+
+
+def _where(array: np.ndarray) -> tuple:
+    return array.__array_interface__["data"][0], array.shape, array.strides

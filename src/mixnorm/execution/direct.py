@@ -1,0 +1,84 @@
+"""Solve one stack now: on the device in use, along its path from the largest alpha down."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from mixnorm.core.arrays import Array, is_numpy_array, like, namespace, to_numpy
+from mixnorm.core.problem import Solution, Stack
+from mixnorm.execution.device import send_once, sender_in_use
+from mixnorm.execution.threads import few_threads
+from mixnorm.solvers import SOLVERS, Newton, StackedNewton
+
+#: The arrays of a stack that move to a device.
+_ARRAYS = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center", "alignment")
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """How problems are solved.
+
+    Attributes
+    ----------
+    solver : {"auto", "newton", "fista", "forward-backward"}
+        "auto" is Newton's method: one problem at a time for NumPy arrays, the whole stack at once on a device.
+    tol : float
+        Relative duality gap to reach.
+    max_iter : int
+        Most iterations for one alpha.
+    """
+
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int = 10_000
+
+    def __post_init__(self):
+        if self.solver != "auto" and self.solver not in SOLVERS:
+            raise ValueError(
+                f"Invalid value for the 'solver' parameter. Allowed values are 'auto', "
+                f"{', '.join(map(repr, SOLVERS))}, but got {self.solver!r} instead."
+            )
+        if not (isinstance(self.tol, float | int | np.number) and self.tol > 0):
+            raise ValueError(
+                f"Invalid value for the 'tol' parameter. Allowed are values > 0, but got {self.tol!r} instead."
+            )
+        if not (isinstance(self.max_iter, int | np.integer) and self.max_iter >= 1):
+            raise ValueError(
+                "Invalid value for the 'max_iter' parameter. "
+                f"Allowed are whole numbers from 1, but got {self.max_iter!r} instead."
+            )
+
+    @classmethod
+    def of(cls, estimator: Any) -> "SolverOptions":
+        """Return the options that an estimator's parameters describe."""
+        return cls(estimator.solver, estimator.tol, estimator.max_iter)
+
+
+def solve_directly(stack: Stack, alphas: Array, similarities: Array | None, options: SolverOptions) -> list[Solution]:
+    """Solve a stack at every alpha of an (A, B, K) array, on the device in use; return NumPy arrays for NumPy arrays.
+
+    With ``similarities``, (A, B, K) as well, the path has two dimensions.
+    """
+    if sender_in_use() is None:
+        return _solve_in_order(stack, alphas, similarities, options)
+    there = replace(stack, **{name: send_once(getattr(stack, name)) for name in _ARRAYS})
+    solutions = _solve_in_order(there, send_once(alphas), send_once(similarities), options)
+    return [Solution(*(to_numpy(getattr(s, f.name)) for f in fields(s))) for s in solutions]
+
+
+def _solve_in_order(stack: Stack, alphas: Array, similarities: Array | None, options: SolverOptions) -> list[Solution]:
+    """Solve from the largest alpha down, where warm starts are sparse; return the solutions in the order given.
+
+    Of equal alphas the first is solved first.
+    """
+    order = np.argsort(-to_numpy(alphas).max(axis=(1, 2)), kind="stable")
+    xp = namespace(alphas)
+    there = like(alphas, order, dtype=xp.int64)
+    grids = [None if grid is None else xp.take(grid, there, axis=0) for grid in (alphas, similarities)]
+    solver = SOLVERS["newton" if options.solver == "auto" else options.solver]
+    if solver is Newton and not is_numpy_array(stack.X):
+        solver = StackedNewton
+    with few_threads(stack):
+        solutions = solver().path(stack, grids[0], options.tol, options.max_iter, similarities=grids[1])
+    return [solutions[place] for place in np.argsort(order)]

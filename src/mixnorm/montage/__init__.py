@@ -1,0 +1,1 @@
+"""Which electrodes are needed: constraints, orders, scoring, recommendation."""

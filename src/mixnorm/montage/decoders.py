@@ -1,0 +1,70 @@
+"""Decoders of a chosen montage: each subject's own, and one of all of them for a newcomer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from mixnorm.eeg.decoder import Decoder
+from mixnorm.eeg.design import Design
+from mixnorm.estimators.svc import GroupSVC
+
+
+def pooled_decoder(
+    design: Design, sensors: Sequence[str], alphas: Mapping[str, float], recordings: Sequence[Any]
+) -> Decoder:
+    """One classifier of all trials, whoever's they are, at the median of the subjects' alphas."""
+    return _decoder(design, sensors, float(np.median(list(alphas.values()))), recordings)
+
+
+def decoders_by_subject(
+    design: Design, sensors: Sequence[str], alphas: Mapping[str, float], recordings: Sequence[Any]
+) -> dict[str, Decoder]:
+    """A decoder of each subject's own trials, at the subject's own alpha."""
+    return {
+        name: _decoder(trials_of(design, design.subject == name), sensors, alpha, recordings)
+        for name, alpha in alphas.items()
+    }
+
+
+def newcomer_aucs(design: Design, sensors: Sequence[str], alphas: Mapping[str, float]) -> dict[str, float]:
+    """AUC on each subject's trials of the pooled classifier of all others.
+
+    The electrodes are the given ones, and their choice has seen these trials; the classifier has not.
+    """
+    part = _with_sensors(design, sensors)
+    found = {}
+    for name in alphas:
+        own = part.subject == name
+        alpha = float(np.median([alpha for other, alpha in alphas.items() if other != name]))
+        scaler = part.preparation.scaler().fit(part.X[~own])
+        model = GroupSVC(alpha, penalty="l2").fit(scaler.transform(part.X[~own]), part.y[~own])
+        found[name] = float(roc_auc_score(part.y[own], model.decision_function(scaler.transform(part.X[own]))))
+    return found
+
+
+def trials_of(design: Design, mask: NDArray[np.bool_]) -> Design:
+    """Some of the trials."""
+    names = ("X", "y", "subject", "session", "character", "stimulus", "onset", "run")
+    return replace(design, **{name: getattr(design, name)[mask] for name in names})
+
+
+def _decoder(design: Design, sensors: Sequence[str], alpha: float, recordings: Sequence[Any]) -> Decoder:
+    """The decoder of a montage; it asks for no other electrodes, but for those of the reference."""
+    reference = design.preparation.reference
+    if reference == "average":  # of all electrodes: then all are needed
+        beta = {i: np.inf for i, name in enumerate(design.ch_names) if name not in sensors}
+        classifier = GroupSVC(float(alpha), penalty="l2", group_weights=beta)
+        return Decoder.from_design(design, recordings[0].ch_names if recordings else None, classifier)
+    part = _with_sensors(design, sensors)
+    return Decoder.from_design(part, (*sensors, *(reference or ())), GroupSVC(float(alpha), penalty="l2"))
+
+
+def _with_sensors(design: Design, sensors: Sequence[str]) -> Design:
+    order = [design.ch_names.index(name) for name in sensors]
+    return replace(design, X=design.X[:, order], ch_names=tuple(sensors), positions=design.positions[order])

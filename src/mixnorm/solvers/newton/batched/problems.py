@@ -1,0 +1,325 @@
+"""All problems of a stack in one layout, as the stacked Newton's method sees them.
+
+P = B K problems come first, then G groups, T subjects and r features of a group (zero-padded): coefficients are
+(P, G, T, r), so that a group over all subjects is one contiguous block. An *atom* is what is zero or not as a
+whole: a group over all subjects, or with ℓ1 a single coefficient (then G = d, r = 1 and there are G T atoms).
+"""
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from mixnorm.core.arrays import Array, like, namespace, positive_part
+from mixnorm.core.groups import Groups
+from mixnorm.core.penalties import L1
+from mixnorm.core.problem import Stack
+
+#: Step lengths that are tried at once, and what the damping is multiplied with where each is the first to do.
+LENGTHS = (1.0, 0.5, 0.25, 1 / 16, 1 / 128, 1 / 2048)
+DAMPING_FACTORS = (1 / 16, 1.0, 1.0, 4.0, 16.0, 64.0)
+#: Lengths of an entering group's proximal step, of which the best is taken.
+ENTRY_LENGTHS = tuple(2.0**-k for k in range(-2, 10))
+
+
+class Point(NamedTuple):
+    """Where all problems stand: W (P, G, T, r), b (P, T), and Z w of every trial, (P, T, n)."""
+
+    W: Array
+    b: Array
+    Zw: Array
+
+
+class Look(NamedTuple):
+    """What is known at a point, whatever alpha and similarity.
+
+    Attributes
+    ----------
+    a : array of shape (P, T, n)
+    pull : array of shape (P, G, T, r)
+        Minus the gradient of the mean loss.
+    pull_b : array of shape (P, T)
+        The same for the intercepts; 0 without.
+    loss, spread, penalty : arrays of shape (P,)
+        Mean loss, Σ‖v_t − v̄‖², and the penalty at alpha = 1.
+    toward : array of shape (P,)
+        ⟨v − c, c⟩ where there is a centre c, else 0.
+    drawn : array of shape (P, G, T, r)
+        A_t'(v_t − v̄), without alignment w_t − w̄.
+    norms : array of shape (P, atoms)
+    """
+
+    a: Array
+    pull: Array
+    pull_b: Array
+    loss: Array
+    spread: Array
+    penalty: Array
+    toward: Array
+    drawn: Array
+    norms: Array
+
+
+class StackedProblems:
+    """The B × K problems of a stack; see the module's docstring."""
+
+    def __init__(self, stack: Stack):
+        self.xp = xp = namespace(stack.X)
+        self.B, self.T, self.n, d, self.K = stack.shape
+        self.P = self.B * self.K
+        self.fit_intercept, self.loss = stack.fit_intercept, stack.loss
+        penalty = stack.penalty
+        self.single_atoms = penalty.is_norm and (penalty.q == 1 or self.T * int(stack.groups.sizes.max()) == 1)
+        self.penalty = L1() if self.single_atoms else penalty
+        self.q = getattr(self.penalty, "q", 2.0)
+        self._features = Groups.from_labels(None, d) if self.single_atoms else stack.groups
+        self.G, self.r = self._features.n_groups, int(self._features.sizes.max())
+        beta = stack.group_weights
+        if self.single_atoms:
+            beta = xp.take(beta, like(beta, stack.groups.index, dtype=xp.int64), axis=1)
+        beta = self._problems_first(beta, self.G)
+        #: β of every atom, (P, atoms)
+        self.beta = xp.reshape(self._over_subjects(beta), (self.P, -1)) if self.single_atoms else beta
+        self.has_free = stack.has_unpenalised
+        self.similar = stack.has_similarity
+        self.aligned_rows = None if stack.alignment is None else self._aligned_rows(stack.alignment)
+        self.center = None
+        if stack.center is not None:
+            aligned = stack.alignment is not None
+            self.center = self.per_problem(stack.center)[:, None, ...] if aligned else self.slots(stack.center)
+        self.y = stack.y
+        self.p = self.per_problem(stack.trial_weight)
+        self.y_of = xp.reshape(self._repeat_over_columns(stack.y), (self.P, self.T, self.n))
+        self.Z = self._signed_rows(stack)
+        self._constants()
+
+    def _constants(self) -> None:
+        """What never changes is made once: nothing but products with the trials is left to do in a step."""
+        xp = self.xp
+        self.free = self.beta == 0
+        self.penalised = (self.beta > 0) & xp.isfinite(self.beta)
+        #: β where it is positive and finite, and elsewhere 1, or 0
+        self.safe_beta = xp.where(self.penalised, self.beta, 1.0)
+        self.finite_beta = xp.where(self.penalised, self.beta, 0.0)
+        weight = 2 * xp.sum(self.p, axis=2)
+        self.subject_weight = xp.where(weight > 0, weight, 1.0)
+        self.root_weight = xp.sqrt(2 * self.p)
+        bend = 2 * self._against(self.p, self._matrix**2)
+        #: which slots hold a feature that is not all zero, or drawn somewhere
+        self.real = bend > 1e-300
+        if self.aligned_rows is not None:
+            self.real = self.real | (self._stiffnesses > 0)
+        #: diagonal of the Hessian with all trials inside the margin, (P, G, T, r), and its sum over each atom
+        self.bend = xp.where(self.real, bend, 1e-300)
+        self.trace = xp.sum(self.blocks(self.bend), axis=-1)
+        #: how much an atom is drawn at similarity 1: its size, or its share of the trace of A_t'A_t
+        self.atom_size = 1 if self.single_atoms else self.T * self.r
+        if self.aligned_rows is not None:
+            self.atom_size = xp.sum(self.blocks(self._stiffnesses), axis=-1)
+        #: columns that couple aligned subjects, beside those of their active coordinates
+        self.n_common = 0 if self.aligned_rows is None else self.aligned_rows.shape[-1]
+        self.range_P, self.range_G = (xp.arange(size, device=self.p.device) for size in (self.P, self.G))
+        subjects = xp.arange(self.T, device=self.p.device)
+        #: first row of every problem and subject in `rows`
+        self.first_rows = ((self.range_P // self.K)[:, None] * self.T + subjects[None, :]) * (self.G + 1)
+        padding = np.zeros((1, 4, self.T * self.r))
+        padding[:, 1] = 1.0
+        self.no_group = xp.reshape(like(self.p, padding), (1, -1))
+        self.lengths, self.entry_lengths = like(self.p, LENGTHS), like(self.p, ENTRY_LENGTHS)
+        self.damping_factors = like(self.p, DAMPING_FACTORS)
+
+    # Layout.
+
+    def per_problem(self, values: Array) -> Array:
+        """Return (B, T, x, K) as (P, T, x)."""
+        xp = self.xp
+        return xp.reshape(xp.permute_dims(values, (0, 3, 1, 2)), (self.P, self.T, -1))
+
+    def _problems_first(self, values: Array, size: int) -> Array:
+        """Return (B, size, K) as (P, size)."""
+        return self.xp.reshape(self.xp.permute_dims(values, (0, 2, 1)), (self.P, size))
+
+    def _over_subjects(self, values: Array) -> Array:
+        """Repeat (P, G) for every subject, (P, G, T)."""
+        return values[:, :, None] + self.xp.zeros((1, 1, self.T), dtype=values.dtype, device=values.device)
+
+    def _repeat_over_columns(self, values: Array) -> Array:
+        """Repeat (B, T, n) for every column, (B, K, T, n)."""
+        return values[:, None, ...] + self.xp.zeros((1, self.K, 1, 1), dtype=values.dtype, device=values.device)
+
+    def _signed_rows(self, stack: Stack) -> Array:
+        """Rows of trials times labels, (B, T, G + 1, r, n); the last group is all zero, for padding."""
+        xp = self.xp
+        Zt = xp.matrix_transpose(stack.X * stack.y[..., None])
+        if not self._features.is_reshape:
+            Zt = xp.concat([Zt, xp.zeros_like(Zt[:, :, :1, :])], axis=2)
+            Zt = xp.take(Zt, like(Zt, self._features.sources, dtype=xp.int64), axis=2)
+        Zt = xp.reshape(Zt, (self.B, self.T, self.G, self.r, self.n))
+        return xp.concat([Zt, xp.zeros_like(Zt[:, :, :1, ...])], axis=2)
+
+    def _aligned_rows(self, alignment: Array) -> Array:
+        """Rows A_t' of every group, (B, T, G + 1, r, d); the last group is all zero, for padding."""
+        xp = self.xp
+        rows = xp.matrix_transpose(alignment)
+        if not self._features.is_reshape:
+            rows = xp.concat([rows, xp.zeros_like(rows[:, :, :1, :])], axis=2)
+            rows = xp.take(rows, like(rows, self._features.sources, dtype=xp.int64), axis=2)
+        rows = xp.reshape(rows, (self.B, self.T, self.G, self.r, -1))
+        return xp.concat([rows, xp.zeros_like(rows[:, :, :1, ...])], axis=2)
+
+    @cached_property
+    def _aligner(self) -> Array:
+        """A_t' on slots, (B, T, G r, d)."""
+        return self.xp.reshape(self.aligned_rows[:, :, : self.G, ...], (self.B, self.T, self.G * self.r, -1))
+
+    @property
+    def _stiffnesses(self) -> Array:
+        """The diagonal of A_t'A_t for every problem, (P, G, T, r)."""
+        xp = self.xp
+        diagonal = xp.reshape(xp.sum(self._aligner**2, axis=-1), (self.B, 1, self.T, self.G, self.r))
+        diagonal = diagonal + xp.zeros((1, self.K, 1, 1, 1), dtype=diagonal.dtype, device=diagonal.device)
+        return xp.permute_dims(xp.reshape(diagonal, (self.P, self.T, self.G, self.r)), (0, 2, 1, 3))
+
+    @cached_property
+    def metric_blocks(self) -> Array:
+        """A_t'A_t for every pair of groups, (B T (G + 1)², r²); the last group is all zero, for padding."""
+        xp, G, r = self.xp, self.G + 1, self.r
+        rows = xp.reshape(self.aligned_rows, (self.B * self.T, G * r, -1))
+        metric = xp.reshape(xp.matmul(rows, xp.matrix_transpose(rows)), (-1, G, r, G, r))
+        return xp.reshape(xp.permute_dims(metric, (0, 1, 3, 2, 4)), (-1, r * r))
+
+    def slots(self, W: Array) -> Array:
+        """Return coefficients (B, T, d, K) as (P, G, T, r)."""
+        xp = self.xp
+        W = xp.permute_dims(W, (0, 3, 1, 2))[..., None]
+        blocks = self._features.to_blocks(W)[..., 0]
+        return xp.reshape(blocks, (self.P, self.G, self.T, self.r))
+
+    def coefficients(self, slots: Array) -> Array:
+        """Return slots (A, P, G, T, r) as coefficients (A, B, T, d, K)."""
+        xp = self.xp
+        A = slots.shape[0]
+        blocks = xp.reshape(slots, (A * self.P, self.G, self.T * self.r, 1))
+        W = self._features.from_blocks(blocks, self.T)
+        return xp.permute_dims(xp.reshape(W, (A, self.B, self.K, self.T, -1)), (0, 1, 3, 4, 2))
+
+    def blocks(self, slots: Array) -> Array:
+        """Return slots (..., G, T, r) as blocks of atoms (..., atoms, size), for the penalty."""
+        lead = slots.shape[:-3]
+        size = 1 if self.single_atoms else self.T * self.r
+        return self.xp.reshape(slots, (*lead, -1, size))
+
+    def of_atoms(self, values: Array) -> Array:
+        """Return values of atoms (P, atoms) in a shape that broadcasts with slots (P, G, T, r)."""
+        shape = (self.P, self.G, self.T, 1) if self.single_atoms else (self.P, self.G, 1, 1)
+        return self.xp.reshape(values, shape)
+
+    def groups_with(self, atoms: Array) -> Array:
+        """Return which groups hold any of some atoms, (P, G) from (P, atoms)."""
+        return self.xp.any(self.xp.reshape(atoms, (self.P, self.G, self.T)), axis=2) if self.single_atoms else atoms
+
+    # Products with the trials.
+
+    @cached_property
+    def _matrix(self) -> Array:
+        flat = self.xp.reshape(self.Z, (self.B, self.T, (self.G + 1) * self.r, self.n))
+        return flat[:, :, : self.G * self.r, :]
+
+    def scores(self, W: Array) -> Array:
+        """Z w of several points of every problem: (P, L, G, T, r) → (P, L, T, n)."""
+        return self._along(W, self._matrix)
+
+    def _along(self, W: Array, matrix: Array) -> Array:
+        """Several points (P, L, G, T, r) times matrices (B, T, G r, x): (P, L, T, x)."""
+        xp = self.xp
+        L = W.shape[1]
+        V = xp.permute_dims(xp.reshape(W, (self.B, self.K * L, self.G, self.T, self.r)), (0, 3, 1, 2, 4))
+        found = xp.matmul(xp.reshape(V, (self.B, self.T, self.K * L, -1)), matrix)
+        return xp.reshape(xp.permute_dims(found, (0, 2, 1, 3)), (self.P, L, self.T, -1))
+
+    def pull(self, a: Array) -> Array:
+        """Z'a: (P, T, n) → (P, G, T, r)."""
+        return self._against(a, self._matrix)
+
+    def _against(self, a: Array, matrix: Array) -> Array:
+        xp = self.xp
+        V = xp.permute_dims(xp.reshape(a, (self.B, self.K, self.T, -1)), (0, 2, 1, 3))
+        found = xp.matmul(V, xp.matrix_transpose(matrix))
+        found = xp.reshape(found, (self.B, self.T, self.K, self.G, self.r))
+        return xp.reshape(xp.permute_dims(found, (0, 2, 3, 1, 4)), (self.P, self.G, self.T, self.r))
+
+    @property
+    def rows(self) -> Array:
+        """Rows of the trials of every data set, subject and group, (B T (G + 1), r n)."""
+        return self.xp.reshape(self.Z, (self.B * self.T * (self.G + 1), self.r * self.n))
+
+    # What is minimised.
+
+    def margins(self, Zw: Array, b: Array) -> Array:
+        """Margins (P, ..., T, n) from Z w and b (P, ..., T)."""
+        y = self.y_of if Zw.ndim == 3 else self.y_of[:, None, ...]
+        return Zw + y * b[..., None]
+
+    def deviation(self, W: Array) -> Array:
+        """v_t less what it is drawn to, (..., G, T, r), or aligned (..., 1, T, d)."""
+        V = self._aligned(W)
+        if self.center is None:
+            return V - self.xp.mean(V, axis=-2, keepdims=True)
+        return V - (self.center if V.ndim == 4 else self.center[:, None, ...])
+
+    def spread(self, direction: Array) -> Array:
+        """The change of the deviation along a direction."""
+        change = self._aligned(direction)
+        return change - self.xp.mean(change, axis=-2, keepdims=True) if self.center is None else change
+
+    def _aligned(self, W: Array) -> Array:
+        """A_t w_t of one point or several of every problem: (P, ..., G, T, r) → (P, ..., 1, T, d)."""
+        if self.aligned_rows is None:
+            return W
+        V = self._along(W if W.ndim == 5 else W[:, None, ...], self._aligner)
+        return V[:, :, None, ...] if W.ndim == 5 else V
+
+    def drawn(self, deviation: Array) -> Array:
+        """A_t' times the deviation of one point of every problem, (P, G, T, r): half the gradient of its square."""
+        return deviation if self.aligned_rows is None else self._against(deviation[:, 0, ...], self._aligner)
+
+    def penalty_value(self, W: Array) -> Array:
+        """Penalty at alpha = 1 of points (P, ..., G, T, r), (P, ...)."""
+        weight = self.beta if W.ndim == 4 else self.beta[:, None, :]
+        return self.penalty.value(self.blocks(W)[..., None], weight[..., None])[..., 0]
+
+    def value(self, point: Point, alpha: Array, similarity: Array) -> Array:
+        """Objective at L points of every problem, (P, L): W (P, L, G, T, r)."""
+        xp = self.xp
+        loss = self.loss.value(self.margins(point.Zw, point.b))
+        value = xp.sum(self.p[:, None, ...] * loss, axis=(2, 3)) + alpha[:, None] * self.penalty_value(point.W)
+        if self.similar:
+            value = value + similarity[:, None] * xp.sum(self.deviation(point.W) ** 2, axis=(2, 3, 4))
+        return value
+
+    def look(self, point: Point) -> Look:
+        """Look at the whole of every problem at a point."""
+        xp = self.xp
+        margins = self.margins(point.Zw, point.b)
+        short = positive_part(1 - margins)
+        a = 2 * self.p * short
+        pull_b = xp.sum(a * self.y_of, axis=2) if self.fit_intercept else xp.zeros_like(point.b)
+        loss = xp.sum(a * short, axis=(1, 2)) / 2
+        drawn, spread, toward = xp.zeros_like(point.W), xp.zeros_like(loss), xp.zeros_like(loss)
+        if self.similar:
+            deviation = self.deviation(point.W)
+            drawn, spread = self.drawn(deviation), xp.sum(deviation**2, axis=(1, 2, 3))
+            if self.center is not None:
+                toward = xp.sum(deviation * self.center, axis=(1, 2, 3))
+        norms = self.norms(point.W)
+        return Look(a, self.pull(a), pull_b, loss, spread, self.penalty_value(point.W), toward, drawn, norms)
+
+    def norms(self, W: Array) -> Array:
+        """‖·‖_q of every atom, (P, atoms); ℓ2: the Euclidean one."""
+        xp = self.xp
+        size = xp.abs(self.blocks(W))
+        if self.q == 1:
+            return size[..., 0]
+        largest = xp.max(size, axis=-1)
+        ratio = size / xp.where(largest > 0, largest, 1.0)[..., None]
+        return largest * xp.sum(ratio**self.q, axis=-1) ** (1 / self.q)

@@ -1,0 +1,136 @@
+"""Newton's method on all problems of a stack at once, each at its own place of its own path.
+
+A problem that is solved at one alpha goes on to its next without waiting for the others, so that the batch stays full:
+the number of steps is that of the longest path, not the sum over alphas of the slowest problem's.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from mixnorm.core.arrays import Array, like, to_numpy
+from mixnorm.solvers.newton.batched.judge import judge
+from mixnorm.solvers.newton.batched.memory import free_bytes
+from mixnorm.solvers.newton.batched.problems import Point, StackedProblems
+from mixnorm.solvers.newton.batched.recorded import Recorded
+from mixnorm.solvers.newton.batched.state import Aim, Judged, Paths, Progress, descent, dual_norms
+from mixnorm.solvers.newton.batched.step import advance_and_judge, enter_and_prepare, only_prepare
+from mixnorm.solvers.newton.batched.system import Load, Systems
+
+#: Levenberg-Marquardt damping to begin with, in units of the Hessian's diagonal.
+_DAMPING = 1e-6
+
+
+@dataclass(eq=False)
+class Found:
+    """Points kept on the way: for each which place of the path and problem, n_iter, and rows of W and b."""
+
+    keys: list = field(default_factory=list)
+    n_iter: list = field(default_factory=list)
+    W: list = field(default_factory=list)
+    b: list = field(default_factory=list)
+
+
+class StackedRun:
+    """Runs of all problems of a chunk along paths, with at most ``max_iter`` steps for one alpha.
+
+    The pieces of a step are recorded once, and serve all runs.
+    """
+
+    def __init__(self, problems: StackedProblems, max_iter: int):
+        self.problems = problems
+        self._systems = Systems(problems, free_bytes(problems.p) // 2)
+        self._judge = Recorded(partial(judge, problems, max_iter))
+        self._enter_and_prepare = Recorded(partial(enter_and_prepare, problems))
+        self._prepare = Recorded(partial(only_prepare, problems))
+        self._advance_and_judge = Recorded(partial(advance_and_judge, problems, max_iter))
+
+    def follow(
+        self, alphas: Array, similarities: Array, start: Point, goal: float, again: tuple | None = None
+    ) -> Found:
+        """Follow alphas and similarities (A, P) from a point.
+
+        ``goal``: the relative gap, as the solver estimates it, at which a problem goes on. ``again``: which problems
+        are to be taken up again, a mask (P,), and how many steps they have taken already, (P,).
+        """
+        only, steps = (None, self.problems.xp.zeros_like(self.problems.range_P)) if again is None else again
+        xp, problems = self.problems.xp, self.problems
+        paths = Paths(alphas, similarities, xp.full_like(problems.p[:, 0, 0], goal))
+        travel = _Travel(problems, to_numpy(similarities), only)
+        point = start
+        judged = self._judge(paths, point, _first_aim(problems, paths, start, steps), _first_progress(problems))
+        while True:
+            asked = travel.note(judged, point)
+            if not travel.running.any():
+                return travel.found
+            solve = self._systems.plan(travel.load())
+            damping = judged.progress.damping
+            if asked:
+                prepared = self._enter_and_prepare(point, judged.look, judged.aim, judged.entering, damping)
+            else:
+                prepared = self._prepare(point, judged.look, judged.aim, damping)
+            point, pull_b, prepared = prepared
+            step = solve(prepared, pull_b, judged.aim.similarity)
+            rest = (point, (judged.aim, judged.progress), prepared, step, pull_b)
+            point, judged = self._advance_and_judge(paths, *rest)
+
+
+def _first_progress(problems: StackedProblems) -> Progress:
+    """Nothing tried yet."""
+    like_alpha = problems.p[:, 0, 0]
+    endless = problems.xp.full_like(like_alpha, float("inf"))
+    damping = problems.xp.full_like(like_alpha, _DAMPING)
+    return Progress(damping, endless, endless, problems.xp.zeros_like(endless), endless)
+
+
+def _first_aim(problems: StackedProblems, paths: Paths, start: Point, steps: Array) -> Aim:
+    """Where every problem stands: at its first alpha, or where nothing is chosen yet, at the alpha of no atom at all.
+
+    From there `judge` sends it on at once, since any gap will do.
+    """
+    xp = problems.xp
+    alpha = paths.alphas[0, :]
+    if problems.penalty.is_norm:
+        look = problems.look(start)
+        dual = dual_norms(problems, descent(look, paths.similarities[0, :]))
+        top = xp.max(xp.where(problems.penalised, dual / problems.safe_beta, 0.0), axis=1)
+        alpha = xp.where(xp.any(look.norms > 0, axis=1) | (top <= 0), alpha, top)
+    nothing = xp.zeros_like(problems.range_P)
+    no, endless = nothing > 0, xp.full_like(alpha, float("inf"))
+    return Aim(nothing, alpha, paths.similarities[0, :], endless, no, no, steps)
+
+
+class _Travel:
+    """Where on its path every problem is, as far as the host must know."""
+
+    def __init__(self, problems: StackedProblems, similarities: np.ndarray, only: np.ndarray | None):
+        self.problems, self.similarities = problems, similarities
+        self.running = np.ones(problems.P, dtype=bool) if only is None else only.copy()
+        self.place = np.zeros(problems.P, dtype=np.int64)
+        self.found = Found()
+
+    def note(self, judged: Judged, point: Point) -> bool:
+        """Fetch what was judged, keep the points of those who arrived; return whether any atoms are to enter."""
+        arrived, steps, asks, self.counts = to_numpy(judged.flags)
+        kept = np.flatnonzero(self.running & (arrived > 0))
+        if len(kept):
+            self._keep(kept, steps, point)
+        return bool(asks[self.running].any())
+
+    def _keep(self, kept: np.ndarray, steps: np.ndarray, point: Point) -> None:
+        xp = self.problems.xp
+        rows = like(self.problems.p, kept, dtype=xp.int64)
+        self.found.keys += [(int(self.place[p]), int(p)) for p in kept]
+        self.found.n_iter += steps[kept].tolist()
+        self.found.W.append(xp.take(xp.reshape(point.W, (self.problems.P, -1)), rows, axis=0))
+        self.found.b.append(xp.take(point.b, rows, axis=0))
+        self.place[kept] += 1
+        self.running &= self.place < len(self.similarities)
+
+    def load(self) -> Load:
+        """What is to be solved now."""
+        place = np.minimum(self.place, len(self.similarities) - 1)
+        similar = self.problems.similar and self.problems.center is None
+        coupled = similar & (self.similarities[place, np.arange(self.problems.P)] > 0)
+        return Load(self.running, np.maximum(self.counts, 1), coupled)

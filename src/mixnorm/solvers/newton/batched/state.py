@@ -1,0 +1,136 @@
+"""What the stacked Newton's method knows of all problems at a time, as tuples of arrays, and what follows from it."""
+
+from typing import NamedTuple
+
+from mixnorm.core.arrays import Array
+from mixnorm.solvers.newton.batched.problems import Look, StackedProblems
+
+#: γ of the normal map in units of one over the group's share of the trace of the Hessian, as in `_newton_problem`.
+_GAMMA = 25.0
+
+
+class Paths(NamedTuple):
+    """Where every problem is to go: alphas and similarities (A, P), and the gap to reach, (P,)."""
+
+    alphas: Array
+    similarities: Array
+    goal: Array
+
+
+class Aim(NamedTuple):
+    """What every problem is after, (P,).
+
+    Attributes
+    ----------
+    place : which step of its path it is on the way to
+    alpha, similarity, goal : the problem it is solving, and the gap to reach
+    on_target : whether that is the step itself, or a waypoint before it
+    fresh : whether it only just set out
+    steps : taken on the way to this place
+    """
+
+    place: Array
+    alpha: Array
+    similarity: Array
+    goal: Array
+    on_target: Array
+    fresh: Array
+    steps: Array
+
+
+class Progress(NamedTuple):
+    """How every problem gets on, (P,).
+
+    The damping; the least gap and value at this aim; steps since there was progress; what the last step was to bring.
+    """
+
+    damping: Array
+    best: Array
+    lowest: Array
+    waited: Array
+    decrease: Array
+
+
+class Judged(NamedTuple):
+    """A look at all problems: what the host needs to know, (4, P), who enters, the aims from here.
+
+    ``flags``: has arrived at its place, steps it took there, asks for atoms, bound of its active groups.
+    """
+
+    flags: Array
+    entering: Array
+    look: Look
+    aim: Aim
+    progress: Progress
+
+
+class Prepared(NamedTuple):
+    """A Newton step before its systems are solved.
+
+    Attributes
+    ----------
+    packed : array of shape (P G + 1, 4 T r)
+        Scale R, diagonal, direction k √c and right-hand side of every group; the last row is that of no group.
+    packed_rows, trial_rows : arrays of shape (P, G) and (P, T, G)
+        Which rows of ``packed`` and of the trials hold the active groups of a problem; they come first.
+    spread : array of shape (P, G)
+        At which place an active group stands; −1: not active.
+    root : array of shape (P, T, n)
+        √(2p) of the trials inside the margin, else 0.
+    u, gamma, slope, residual : arrays of shape (P, G, T, r)
+    threshold : array of shape (P, atoms)
+    """
+
+    packed: Array
+    packed_rows: Array
+    trial_rows: Array
+    spread: Array
+    root: Array
+    u: Array
+    gamma: Array
+    residual: Array
+    threshold: Array
+    value: Array
+
+
+class Step(NamedTuple):
+    """Solutions of the systems: δw and H(δw, δb), (P, G, T, r), and δb, (P, T)."""
+
+    dw: Array
+    bent: Array
+    db: Array
+
+
+def wide(values: Array) -> Array:
+    """Return (P,) in a shape that broadcasts with slots (P, G, T, r)."""
+    return values[:, None, None, None]
+
+
+def descent(look: Look, similarity: Array) -> Array:
+    """Minus the gradient of the smooth part, (P, G, T, r)."""
+    return look.pull - 2 * wide(similarity) * look.drawn
+
+
+def dual_norms(problems: StackedProblems, pull: Array) -> Array:
+    """Dual norm of every atom, (P, atoms)."""
+    return problems.penalty.dual_norm(problems.blocks(pull)[..., None])[..., 0]
+
+
+def is_present(problems: StackedProblems, look: Look) -> Array:
+    """Atoms that are not zero, or never are, (P, atoms)."""
+    return (look.norms > 0) | problems.free if problems.penalty.is_norm else problems.penalised | problems.free
+
+
+def value_of(look: Look, aim: Aim) -> Array:
+    """Objective of every problem, (P,)."""
+    return look.loss + aim.similarity * look.spread + aim.alpha * look.penalty
+
+
+def gamma_of(problems: StackedProblems, similarity: Array) -> Array:
+    """γ of the normal map, (P, atoms)."""
+    return _GAMMA / (stiffness(problems, similarity) * problems.trace)
+
+
+def stiffness(problems: StackedProblems, similarity: Array) -> Array:
+    """How much stiffer the similarity term makes every atom, (P, atoms): 1 without it."""
+    return 1 + 2 * similarity[:, None] * problems.atom_size / problems.trace

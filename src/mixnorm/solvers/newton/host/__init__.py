@@ -1,0 +1,1 @@
+"""Newton's method for one problem at a time, in NumPy."""

@@ -1,0 +1,298 @@
+r"""The linear system of a Newton step of aligned subjects, whose own matrices S_t hold 2 similarity A_t'A_t.
+
+M = S − U Λ U' as in `_newton_system`, but that the columns U of the mean are those of A_t' (weights 2 similarity / T).
+An alignment of sensors and samples is a Kronecker product A = P ⊗ Q. With Q = V₁ diag(σ) V₂' and a curvature E of the
+penalty that is the same for all samples of a sensor,
+
+    E ⊗ I + 2 similarity A'A = Σ_k (E + 2 similarity σ_k² P'P) ⊗ v₂k v₂k',
+
+so that its inverse is one of matrices over the sensors for every sample, and trials, where they are few, come in by
+their own small matrix: O(r C³ + C² r³ + n C² r²) in the place of O(C³ r³) for C sensors, r samples, n trials.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg.lapack import dpotrs, dtrtrs
+
+from mixnorm.core.groups import Groups
+from mixnorm.solvers.newton.host.system import Curvature, DenseBlock, cholesky, nonzero, solve_posdef
+
+#: What of an alignment may differ from a Kronecker product, in units of its largest number.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Kronecker:
+    """Alignments A_t = P_t ⊗ Q_t of T subjects, on features laid out as (C, r).
+
+    Attributes
+    ----------
+    layout : ndarray of shape (C, r)
+        The features of every sensor.
+    sensors : ndarray of shape (T, C, C)
+        P.
+    samples : ndarray of shape (T, r, r)
+        Q.
+    left, values, right : ndarrays of shape (T, r, r), (T, r) and (T, r, r)
+        V₁, σ and V₂' of Q.
+    """
+
+    layout: np.ndarray
+    sensors: np.ndarray
+    samples: np.ndarray
+    left: np.ndarray
+    values: np.ndarray
+    right: np.ndarray
+
+    @classmethod
+    def of(cls, alignment: np.ndarray, groups: Groups) -> "Kronecker | None":
+        """Find the factors of alignments (T, d, d), if they are such products."""
+        layout = groups.layout
+        if layout is None:
+            return None
+        T, (C, r) = len(alignment), layout.shape
+        order = layout.ravel()
+        blocks = alignment[:, order[:, None], order].reshape(T, C, r, C, r).transpose(0, 1, 3, 2, 4)
+        sizes = np.abs(blocks).max(axis=(3, 4)).reshape(T, -1)
+        # Every block is a multiple of Q; the largest stands for it.
+        samples = blocks.reshape(T, -1, r, r)[np.arange(T), sizes.argmax(axis=1)]
+        square = np.maximum(np.sum(samples**2, axis=(1, 2)), 1e-300)
+        sensors = np.einsum("tcdrs,trs->tcd", blocks, samples) / square[:, None, None]
+        rest = np.abs(blocks - sensors[..., None, None] * samples[:, None, None]).max(axis=(1, 2, 3, 4))
+        if (rest > _ROUNDING * sizes.max(axis=1)).any():
+            return None
+        return cls(layout, sensors, samples, *np.linalg.svd(samples))
+
+    def of_subject(self, t: int, sensors: np.ndarray) -> tuple[np.ndarray, ...]:
+        """P on some sensors (columns), Q, V₁, σ and V₂' of one subject."""
+        return self.sensors[t][:, sensors], self.samples[t], self.left[t], self.values[t], self.right[t]
+
+    def forward(self, W: np.ndarray) -> np.ndarray:
+        """A_t w_t in the order of the layout, (T, d)."""
+        inner = np.matmul(self.sensors, W[:, self.layout])
+        return np.matmul(inner, self.samples.transpose(0, 2, 1)).reshape(W.shape)
+
+    def backward(self, V: np.ndarray) -> np.ndarray:
+        """A_t' v_t, v_t being in the order of the layout, (T, d)."""
+        inner = np.matmul(self.sensors.transpose(0, 2, 1), V.reshape(len(V), *self.layout.shape))
+        out = np.empty_like(V)
+        out[:, self.layout] = np.matmul(inner, self.samples)
+        return out
+
+    def evened(self, values: np.ndarray) -> np.ndarray:
+        """Give all samples of a sensor the mean of their values, (T, d)."""
+        out = np.empty_like(values)
+        out[:, self.layout] = values[:, self.layout].mean(axis=2, keepdims=True)
+        return out
+
+
+class _Gram:
+    """Σ_t [some_t, A_t']' S_t⁻¹ [some_t, A_t'], of k columns some_t and (C, r) coordinates of the mean, in pieces.
+
+    What is large is gathered, and multiplied once: passes over all of the matrix are what takes the time.
+    """
+
+    def __init__(self, k: int, shape: tuple[int, int]):
+        self._k, (self._C, self._r) = k, shape
+        size = k + self._C * self._r
+        self._whole, self._rows, self._products = np.zeros((size, size)), {1: [], -1: []}, []
+
+    def add(self, rows: np.ndarray, sign: int = 1) -> None:
+        """Add rows' rows, (x, k + C r), or subtract it."""
+        gathered = self._rows[sign]
+        gathered.append(rows)
+        if sum(map(len, gathered)) > len(self._whole):
+            self._flush(sign)
+
+    def add_some(self, square: np.ndarray, mixed: np.ndarray) -> None:
+        """Add the part (k, k) of the columns, and that between them and the mean, (C r, k)."""
+        k = self._k
+        self._whole[:k, :k] += square
+        self._whole[k:, :k] += mixed
+        self._whole[:k, k:] += mixed.T
+
+    def add_products(self, sensors: np.ndarray, samples: np.ndarray) -> None:
+        """Add Σ_k sensors_k ⊗ samples_k to the mean's part, (x, C, C) and (x, r, r)."""
+        self._products.append((sensors.reshape(len(sensors), -1), samples.reshape(len(samples), -1)))
+
+    def matrix(self) -> np.ndarray:
+        """The sum of all."""
+        for sign in self._rows:
+            self._flush(sign)
+        if self._products:
+            C, r = self._C, self._r
+            sensors, samples = (np.concatenate(parts) for parts in zip(*self._products))
+            both = (sensors.T @ samples).reshape(C, C, r, r).transpose(0, 2, 1, 3)
+            self._whole[self._k :, self._k :] += both.reshape(C * r, C * r)
+            self._products = []
+        return self._whole
+
+    def _flush(self, sign: int) -> None:
+        if self._rows[sign]:
+            rows = np.concatenate(self._rows[sign])
+            self._whole += sign * (rows.T @ rows)  # of one array, so that BLAS computes one triangle only
+            self._rows[sign] = []
+
+
+class _Block(Protocol):
+    """One subject's own matrix S_t beside its alignment on the active coordinates."""
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Return S_t⁻¹ right, (free + m, k)."""
+
+    def add_to(self, gram: _Gram, some: np.ndarray) -> None:
+        """Add [some, A_t']' S_t⁻¹ [some, A_t'], some being (free + m, k)."""
+
+    def back(self, mean: np.ndarray) -> np.ndarray:
+        """Return A_t' times a vector of the mean's coordinates, (free + m,)."""
+
+
+def solve_aligned(blocks: list[_Block], curvature: Curvature, rhs: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Solve for T aligned subjects, whose mean has (C, r) coordinates; rhs (T, free + m).
+
+    (S − U Λ U')⁻¹ r = S⁻¹(r + U λ) with (Λ⁻¹ − U'S⁻¹U) λ = U'S⁻¹r, summed over subjects.
+    """
+    T, m = curvature.scale.shape
+    free = rhs.shape[1] - m
+    has_direction = (curvature.group_weight > 0).nonzero()[0]
+    gram, directions = _Gram(1 + len(has_direction), shape), []
+    for t, block in enumerate(blocks):
+        K = np.zeros((free + m, len(curvature.group_weight)))
+        K[free + np.arange(m), curvature.group[t]] = curvature.direction[t]
+        directions.append(K[:, has_direction])
+        block.add_to(gram, np.column_stack([rhs[t], directions[t]]))
+    common = np.full(shape[0] * shape[1] if curvature.similarity > 0 else 0, 2 * curvature.similarity / T)
+    weights = np.concatenate([curvature.group_weight[has_direction], common])
+    square = gram.matrix()[: 1 + len(weights), : 1 + len(weights)]
+    schur = -square[1:, 1:]
+    schur[np.diag_indices_from(schur)] += 1 / weights
+    own, mean = np.split(solve_posdef(schur, square[1:, :1])[:, 0], [len(has_direction)])
+    found = []
+    for r, K, block in zip(rhs, directions, blocks):
+        right = r + K @ own + (block.back(mean) if len(mean) else 0.0)
+        found.append(block.solve(right[:, None])[:, 0])
+    return np.stack(found)
+
+
+class DenseAlignedBlock(DenseBlock):
+    """S_t factorised as it is, O(m³), beside R A_t', (m, d)."""
+
+    def __init__(self, H: np.ndarray, scale: np.ndarray, diagonal: np.ndarray, aligned: np.ndarray):
+        super().__init__(H, scale, diagonal)
+        above = np.zeros((len(H) - len(scale), len(aligned)))
+        self._columns = np.concatenate([above, (aligned * scale).T])
+
+    def add_to(self, gram: _Gram, some: np.ndarray) -> None:
+        """Add [some, A_t']' S_t⁻¹ [some, A_t']: with S = L L', the square of L⁻¹ [some, A_t']."""
+        gram.add(dtrtrs(self._factor, np.column_stack([some, self._columns]), lower=1)[0])
+
+    def back(self, mean: np.ndarray) -> np.ndarray:
+        """Return A_t' times a vector of the mean's coordinates."""
+        return self._columns @ mean
+
+
+class KroneckerBlock:
+    """S_t through the factors of A_t and the n trials inside the margin, for more coordinates than trials.
+
+    S = D + Y Y', D being E ⊗ I + 2 similarity A'A and, for an intercept, which has no curvature of its own, what it is
+    lent; that is taken back as a rank-one term.
+
+    Parameters
+    ----------
+    factors : tuple of P (C, a) on the active sensors, Q, V₁, σ, V₂'
+    curvature : ndarray of shape (a,)
+        The diagonal of E.
+    twice : float
+        2 similarity.
+    rows : ndarray of shape (free + a r, n)
+        The intercept's and the features' columns of the trials, sensor by sensor.
+    weights : ndarray of shape (n,)
+        2 p.
+    """
+
+    def __init__(self, factors: tuple, curvature: np.ndarray, twice: float, rows: np.ndarray, weights: np.ndarray):
+        self._P, self._Q, self._left, self._values, self._right = factors
+        self._m = len(curvature) * len(self._values)
+        self._free = len(rows) - self._m
+        over_sensors = twice * (self._P.T @ self._P)
+        systems = self._values[:, None, None] ** 2 * over_sensors
+        index = np.arange(len(curvature))
+        systems[:, index, index] += curvature
+        self._inverses = np.linalg.inv(systems)
+        self._trials = rows * np.sqrt(weights)
+        lent = (self._trials[: self._free] ** 2).sum(axis=1)
+        self._lent, self._below = lent, nonzero(lent)
+        self._through = self._base(self._trials)
+        kernel = self._trials.T @ self._through
+        kernel[np.diag_indices_from(kernel)] += 1
+        self._factor = cholesky(kernel) if len(kernel) else None
+
+    def _base(self, x: np.ndarray) -> np.ndarray:
+        """D⁻¹ x, (free + m, k)."""
+        inner = np.matmul(self._right, self._by_sample(x))
+        inner = np.matmul(self._inverses, inner.transpose(1, 0, 2)).transpose(1, 0, 2)
+        inner = np.matmul(self._right.T, inner).reshape(self._m, x.shape[1])
+        return np.concatenate([x[: self._free] / self._below[:, None], inner])
+
+    def _aligned(self, x: np.ndarray) -> np.ndarray:
+        """A x of the features' part, (C r, k)."""
+        inner = np.matmul(self._Q, self._by_sample(x))
+        return np.tensordot(self._P, inner, axes=1).reshape(len(self._P) * len(self._values), -1)
+
+    def _by_sample(self, x: np.ndarray) -> np.ndarray:
+        """The features' part of columns (free + m, k) as (a, r, k)."""
+        return x[self._free :].reshape(self._m // len(self._values), len(self._values), x.shape[1])
+
+    def add_to(self, gram: _Gram, some: np.ndarray) -> None:
+        """Add [some, A_t']' S_t⁻¹ [some, A_t'].
+
+        That of D, with A D⁻¹ A' = Σ_k P (E + 2 similarity σ_k² P'P)⁻¹ P' ⊗ σ_k² v₁k v₁k'; less what the trials make of
+        it; and what the intercept was lent.
+        """
+        unit, k = self._unit(len(some)), some.shape[1]
+        base = self._base(np.column_stack([some, unit]))
+        mixed = self._aligned(base)
+        gram.add_some(some.T @ base[:, :k], mixed[:, :k])
+        samples = (self._values**2 * self._left[:, None, :] * self._left[None, :, :]).transpose(2, 0, 1)
+        gram.add_products(np.matmul(np.matmul(self._P, self._inverses), self._P.T), samples)
+        lean = np.column_stack([base[:1, :k], mixed[:, k:].T]) if unit.size else None
+        corner = base[0, k] if unit.size else 0.0
+        if self._factor is not None:
+            against = np.column_stack([self._trials.T @ base, self._aligned(self._through).T])
+            half = dtrtrs(self._factor, against, lower=1)[0]
+            of_unit, half = half[:, k : k + unit.shape[1]], np.delete(half, np.s_[k : k + unit.shape[1]], axis=1)
+            gram.add(half, -1)
+            if lean is not None:
+                lean, corner = lean - of_unit.T @ half, corner - np.vdot(of_unit, of_unit)
+        if lean is not None:
+            gram.add(lean / np.sqrt(self._owed(corner)))
+
+    def _unit(self, size: int) -> np.ndarray:
+        """The intercept's unit vector as a column, where it was lent something."""
+        return np.eye(size, self._free)[:, self._lent > 0]
+
+    def _owed(self, corner: float) -> float:
+        """1 / lent − e'(S + lent e e')⁻¹ e, e being the intercept's unit vector: positive but for rounding."""
+        return max(1 / self._lent[0] - corner, 1e-14 / self._lent[0])
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Return S_t⁻¹ right."""
+        unit = self._unit(len(right))
+        solved = self._lending_solve(np.column_stack([right, unit]))
+        solved, lean = solved[:, : right.shape[1]], solved[:, right.shape[1] :]
+        if not unit.size:
+            return solved
+        return solved + lean * (solved[0] / self._owed(lean[0, 0]))
+
+    def _lending_solve(self, right: np.ndarray) -> np.ndarray:
+        found = self._base(right)
+        if self._factor is None:
+            return found
+        return found - self._through @ dpotrs(self._factor, self._trials.T @ found, lower=1)[0]
+
+    def back(self, mean: np.ndarray) -> np.ndarray:
+        """Return A_t' times a vector of the mean's coordinates."""
+        inner = mean.reshape(-1, len(self._values)) @ self._Q
+        return np.concatenate([np.zeros(self._free), (self._P.T @ inner).ravel()])

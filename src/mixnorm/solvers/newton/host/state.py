@@ -1,0 +1,79 @@
+"""Where Newton's method stands in one problem: a point, and the coordinates that are active there."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mixnorm.solvers.newton.host.atoms import Atoms
+from mixnorm.solvers.newton.host.system import PairsWithin
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A point of one problem and its scores without intercept, signed by the labels: Z w, (T, n)."""
+
+    W: np.ndarray
+    b: np.ndarray
+    Zw: np.ndarray
+
+    @classmethod
+    def zero(cls, T: int, n: int, d: int) -> "Point":
+        """All coefficients zero, for T subjects, n trials and d features."""
+        return cls(np.zeros((T, d)), np.zeros(T), np.zeros((T, n)))
+
+
+@dataclass(frozen=True, eq=False)
+class Active:
+    """The coordinates of the active atoms: m features of every subject.
+
+    Attributes
+    ----------
+    which : ndarray of shape (a,)
+        The active atoms, among all of the problem's.
+    atoms : Atoms
+        The same on the active coordinates (T, m); masked where a feature is active for another subject only (ℓ1).
+    features : ndarray of shape (m,)
+    columns : ndarray of shape (m,)
+        Places in the working Hessian.
+    rows : ndarray of shape (T, R, n)
+        The intercept's and the features' columns of Z, maybe among others.
+    places : ndarray of shape (free + m,), or None
+        Which of the rows are the intercept and the active features; None: all of them, in order.
+    """
+
+    which: np.ndarray
+    atoms: Atoms
+    features: np.ndarray
+    columns: np.ndarray
+    rows: np.ndarray
+    places: np.ndarray | None
+
+    def forward(self, step: np.ndarray) -> np.ndarray:
+        """Z times a step in the intercept and the active coordinates: (T, free + m) → (T, n)."""
+        if self.places is not None:
+            inner, step = step, np.zeros(self.rows.shape[:2])
+            step[:, self.places] = inner
+        return times(step, self.rows)
+
+    def backward(self, a: np.ndarray) -> np.ndarray:
+        """Z' times one number per trial: (T, n) → (T, free + m)."""
+        out = times(a, self.rows.transpose(0, 2, 1))
+        return out if self.places is None else out[:, self.places]
+
+    def trials(self, t: int, which: np.ndarray) -> np.ndarray:
+        """Some trials of a subject, (free + m, trials)."""
+        own = self.rows[t].take(which.nonzero()[0], axis=1)
+        return own if self.places is None else own[self.places]
+
+    @cached_property
+    def pairs(self) -> PairsWithin:
+        """All pairs of the first subject's coordinates that share an atom."""
+        return PairsWithin(self.atoms.label[0])
+
+
+def times(vectors: np.ndarray, matrices: np.ndarray) -> np.ndarray:
+    """Row vector times matrix, subject by subject: (T, a), (T, a, b) → (T, b); plain BLAS, unlike a batched matmul."""
+    if len(vectors) == 1:
+        return (vectors[0] @ matrices[0])[None]
+    return np.stack([vector @ matrix for vector, matrix in zip(vectors, matrices)])

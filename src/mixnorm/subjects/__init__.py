@@ -1,0 +1,1 @@
+"""Many subjects: joint fits, baselines, and adaptation to a new subject."""

@@ -1,0 +1,196 @@
+"""What sharing is measured against: one SVM for each subject, and one for all of them pooled."""
+
+import numpy as np
+from sklearn.utils.metadata_routing import MetadataRouter
+
+from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected
+from mixnorm.estimators.folds import Fold, cv_routing, route
+from mixnorm.estimators.objective import Objective, check_alphas, warn_unconverged
+from mixnorm.execution import SolverOptions, solve
+from mixnorm.subjects.classifier import SubjectClassifier, SubjectTrials, check_scores, score_subjects, split_subjects
+from mixnorm.subjects.joint import Subjects, check_subject_classes
+
+
+class _Baseline(SubjectClassifier):
+    """Parameters and bookkeeping of the baselines; a subclass says which subjects share a classifier."""
+
+    def __init__(
+        self,
+        alphas=10,
+        *,
+        penalty="l2",
+        q=2.0,
+        groups=None,
+        group_weights=None,
+        fit_intercept=True,
+        class_weight=None,
+        cv=3,
+        scoring="roc_auc",
+        rule="best",
+        max_sensors=None,
+        tol=1e-6,
+        max_iter=10_000,
+        solver="auto",
+    ):
+        self.alphas = alphas
+        self.penalty = penalty
+        self.q = q
+        self.groups = groups
+        self.group_weights = group_weights
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.max_sensors = max_sensors
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+
+    def fit(
+        self,
+        X,
+        y,
+        *,
+        subjects=None,
+        sample_weight=None,
+        X_target_labeled=None,
+        y_target_labeled=None,
+        X_target_unlabeled=None,
+        **params,
+    ):
+        """Choose alpha by cross-validation within each subject and fit on all trials.
+
+        Parameters
+        ----------
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+        y : array of shape (n,)
+            Any two labels.
+        subjects : array of n hashable labels
+            None: all trials are one subject's.
+        sample_weight : array of shape (n,)
+        X_target_labeled, y_target_labeled, X_target_unlabeled
+            Accepted and not used: a baseline knows no newcomer.
+        **params : dict
+            For the splitter and the scorer, as in `GroupSVCCV`.
+
+        Returns
+        -------
+        self
+        """
+        check_rule(self.rule, self.max_sensors)
+        data = self._read(X, y, subjects, sample_weight)
+        check_subject_classes(data.weights, data.signs, self.classes_, data.subjects)
+        routed = route(self, params, sample_weight)
+        labels = self.classes_[(data.signs > 0).astype(int)]
+        folds = split_subjects(self.cv, data, labels, routed.split)
+        self._keep_parts(data, [self._part(data, part, folds, routed.score) for part in self._parts(data.subjects)])
+        return self
+
+    def _part(self, data: SubjectTrials, part: Subjects, folds: list[Fold], params: dict) -> tuple[Choice, int]:
+        """Solve and score one classifier for the subjects of a part; return the grid and the place of the choice."""
+        rows, objective = np.sort(np.concatenate(part.rows)), Objective.of(self, self.q)
+        own = data.take(part.labels)
+        folds = [Fold(fold.train[rows], fold.test[rows]) for fold in folds]
+        params = {
+            name: np.asarray(v)[rows] if np.shape(v)[:1] == data.signs.shape else v for name, v in params.items()
+        }
+        stack = objective.stack(own.trials, own.signs, self._columns(own, folds))
+        alphas = check_alphas(self.alphas, stack)
+        solutions = solve(stack, np.repeat(alphas[:, None, None], stack.shape[-1], axis=2), SolverOptions.of(self))
+        labels = self.classes_[(own.signs > 0).astype(int)]
+        scores = []
+        for k, fold in enumerate(folds):
+            # Every subject of the part has the same classifier.
+            W = np.stack([np.repeat(s.W[0, :, :, k], len(part.labels), axis=0) for s in solutions])
+            b = np.stack([np.repeat(s.b[0, :, k], len(part.labels), axis=0) for s in solutions])
+            by_subject = score_subjects(own, labels, fold, (W, b), self.scoring, params)
+            check_scores(by_subject, own.subjects, self.scoring, k)
+            scores.append(by_subject.mean(axis=1))
+        found = Choice(stack, alphas, solutions, np.stack(scores, axis=1), count_selected(stack, solutions))
+        warn_unconverged(solutions, self.tol)
+        return found, choose([found], self.rule, self.max_sensors)[1]
+
+    def _keep_parts(self, data: SubjectTrials, parts: list[tuple[Choice, int]]) -> None:
+        """Set the fitted attributes; where all subjects share one classifier its row is repeated for each."""
+        chosen = [found.solutions[place] for found, place in parts]
+        T, dtype = len(data.subjects.labels), data.trials.dtype
+        self._note_input(data.trials)
+        self.coef_ = np.concatenate([s.W[0, :, :, -1] for s in chosen]).repeat(T // len(parts), axis=0).astype(dtype)
+        self.intercept_ = np.concatenate([s.b[0, :, -1] for s in chosen]).repeat(T // len(parts)).astype(dtype)
+        self.alpha_ = np.array([found.alphas[place] for found, place in parts])
+        self.alphas_ = np.stack([found.alphas for found, _ in parts])
+        self.scores_ = np.stack([found.scores for found, _ in parts])
+        self.n_iter_ = max(int(s.n_iter[0, -1]) for s in chosen)
+        self.dual_gap_ = max(float(s.gap[0, -1]) for s in chosen)
+        self.objective_ = float(np.mean([s.objective[0, -1] for s in chosen]))
+        self._set_sensors(parts[0][0].stack.groups, self.coef_, Objective.of(self, self.q).norm_order)
+        self._keep_mean(data.subjects.labels)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return how metadata reach the splitter and the scorer."""
+        return cv_routing(self)
+
+
+class PerSubjectSVC(_Baseline):
+    """One SVM for each subject by itself, its alpha by cross-validation: the paper's "SVM" among many subjects.
+
+    Parameters
+    ----------
+    alphas : int or sequence of floats
+        As in `GroupSVCCV`; a number is a grid of each subject's own.
+    penalty, q, groups, group_weights, fit_intercept, class_weight, cv, scoring, rule, max_sensors
+    tol, max_iter, solver
+        As in `GroupSVCCV`.
+
+    Attributes
+    ----------
+    subjects_ : ndarray of shape (T,)
+    coef_, intercept_ : ndarrays of shape (T, d) and (T,)
+    alpha_ : ndarray of shape (T,)
+        What was chosen for each subject.
+    alphas_, scores_ : ndarrays of shape (T, A) and (T, A, folds)
+    dual_gap_, objective_ : float
+        The largest gap and the mean objective of the T problems.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixnorm import PerSubjectSVC
+    >>> rng = np.random.default_rng(0)
+    >>> y, subjects = np.tile([0, 1], 60), np.repeat(["a", "b"], 60)
+    >>> X = rng.standard_normal((120, 4, 3)) + np.where(subjects == "a", y, -y)[:, None, None]
+    >>> model = PerSubjectSVC().fit(X, y, subjects=subjects)
+    >>> float(np.mean(model.predict(X, subjects=subjects) == y)) > 0.9
+    True
+    """
+
+    def _parts(self, subjects: Subjects) -> list[Subjects]:
+        return [subjects.only([label]) for label in subjects.labels]
+
+
+class PooledSVC(_Baseline):
+    """One SVM on the trials of all subjects pooled, one intercept for all: the paper's "SVM-Full".
+
+    The score of an alpha is the mean over subjects of the score on their trials. ``coef_`` repeats the one classifier
+    for every subject, so that everything here has the same shapes; ``alpha_`` (1,), ``alphas_`` (1, A) and
+    ``scores_`` (1, A, folds) speak of the one problem.
+
+    Parameters
+    ----------
+    As in `PerSubjectSVC`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixnorm import PooledSVC
+    >>> rng = np.random.default_rng(0)
+    >>> y, subjects = np.tile([0, 1], 60), np.repeat(["a", "b"], 60)
+    >>> X = rng.standard_normal((120, 4, 3)) + y[:, None, None]
+    >>> model = PooledSVC().fit(X, y, subjects=subjects)
+    >>> model.coef_.shape, bool(np.all(model.coef_[0] == model.coef_[1]))
+    ((2, 12), True)
+    """
+
+    def _parts(self, subjects: Subjects) -> list[Subjects]:
+        return [subjects]

@@ -1,0 +1,206 @@
+"""What all classifiers of many subjects share: reading, one row of coefficients per subject, and who gets which."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mixnorm.core.arrays import like
+from mixnorm.estimators.folds import Fold, check_fold_classes, score_models, split_folds
+from mixnorm.estimators.inputs import Trials, encode_labels, read_fit, read_predict
+from mixnorm.estimators.linear import LinearSensorClassifier
+from mixnorm.estimators.weights import check_both_classes, check_sample_weight, class_balance
+from mixnorm.subjects.joint import Subjects, read_subjects, subject_labels
+
+
+@dataclass(frozen=True, eq=False)
+class SubjectTrials:
+    """Validated training data of many subjects: trials, y as −1 and +1, weights before class weights, and whose."""
+
+    trials: Trials
+    signs: np.ndarray
+    weights: np.ndarray
+    subjects: Subjects
+
+    def take(self, labels: list) -> "SubjectTrials":
+        """Return the trials of some subjects alone, in the order they were in."""
+        kept = self.subjects.only(labels)
+        rows = np.sort(np.concatenate(kept.rows))
+        trials = replace(self.trials, matrix=self.trials.matrix[rows])
+        places = [np.searchsorted(rows, own) for own in kept.rows]
+        return SubjectTrials(trials, self.signs[rows], self.weights[rows], Subjects(kept.labels, places))
+
+
+class SubjectClassifier(LinearSensorClassifier):
+    """A linear classifier for each of several subjects; subclasses fit ``coef_`` (T, d) and ``intercept_`` (T,)."""
+
+    # MOABB's names: what its evaluations offer at fit, a pipeline passes on unasked.
+    __metadata_request__fit = dict.fromkeys(
+        ("subjects", "X_target_labeled", "y_target_labeled", "X_target_unlabeled"), True
+    )
+
+    @property
+    def subjects_(self) -> np.ndarray:
+        """Labels of the subjects, in the order of the rows of ``coef_``."""
+        check_is_fitted(self)
+        labels = np.empty(len(self._labels), dtype=object)
+        labels[:] = self._labels
+        plain = np.array(self._labels) if len({type(label) for label in self._labels}) == 1 else labels
+        return plain if plain.ndim == 1 else labels
+
+    def decision_function(self, X, subjects=None) -> np.ndarray:
+        """Return the score of every trial, x·w_t + b_t; positive for ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+        subjects : array of n labels, or one label for all trials
+            Whose trials they are. A subject that was not there at fit gets the mean classifier. None: the
+            classifier of the newcomer that was adapted last, or the mean classifier where there was none.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        check_is_fitted(self)
+        matrix = read_predict(self, X).matrix
+        xp = self._namespace_of(matrix)
+        matrix = xp.astype(matrix, self.coef_.dtype, copy=False)
+        by_label = Subjects.of(self._labels_at_predict(subjects, matrix.shape[0]))
+        scores = []
+        for label, rows in zip(by_label.labels, by_label.rows):
+            w, b = self._classifier_of(label)
+            scores.append(xp.matmul(xp.take(matrix, like(matrix, rows, dtype=xp.int64), axis=0), w) + b)
+        order = np.argsort(np.concatenate(by_label.rows))
+        return xp.take(xp.concat(scores), like(matrix, order, dtype=xp.int64))
+
+    def predict(self, X, subjects=None) -> np.ndarray:
+        """Return the label of every trial.
+
+        Parameters
+        ----------
+        X, subjects : as for `decision_function`
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return self._label(self.decision_function(X, subjects) > 0)
+
+    def _labels_at_predict(self, subjects, n_trials: int) -> list:
+        if subjects is None:
+            return [getattr(self, "_newcomer", None)] * n_trials  # None is nobody's label: the mean classifier
+        if isinstance(subjects, tuple) and subjects in self._labels:
+            return [subjects] * n_trials
+        labels = subject_labels(subjects, n_trials)
+        if len(labels) != n_trials:
+            raise ValueError(f"X has {n_trials} trials, but subjects has {len(labels)} labels.")
+        return labels
+
+    def _classifier_of(self, label) -> tuple[np.ndarray, float]:
+        if label in self._labels:
+            row = self._labels.index(label)
+            return self.coef_[row, :], self.intercept_[row]
+        return self.mean_coef_, float(self.mean_intercept_)
+
+    def _read(self, X, y, subjects, sample_weight) -> SubjectTrials:
+        """Validate what fit was given; both classes must be there, subject by subject is checked by who needs it."""
+        labels = subject_labels(subjects)
+        trials, y = read_fit(self, X, y, labels)
+        whose = read_subjects(labels, len(trials.matrix))
+        self.classes_, signs = encode_labels(y)
+        weights = check_sample_weight(sample_weight, len(signs))
+        check_both_classes(weights, signs, self.classes_)
+        return SubjectTrials(trials, signs, weights, whose)
+
+    def _balanced(self, data: SubjectTrials, weights: np.ndarray, where: str = "") -> np.ndarray:
+        """Multiply the weights of trials (n,) by those of their classes, "balanced" within each subject.
+
+        ``where``: how an error names these weights.
+        """
+        out = weights.copy()
+        for label, rows in zip(data.subjects.labels, data.subjects.rows):
+            whose = f"of subject {label!r} {where}"
+            out[rows] = class_balance(weights[rows], data.signs[rows], self.classes_, self.class_weight, whose)
+        return out
+
+    def _columns(self, data: SubjectTrials, folds: list[Fold]) -> np.ndarray:
+        """Weights (n, folds + 1): the training trials of every fold, then all trials for the refit."""
+        everything = self._balanced(data, data.weights)  # first: a class without any trial is no fold's fault
+        columns = [
+            self._balanced(data, data.weights * fold.train, f"in the training part of fold {k} of cv ")
+            for k, fold in enumerate(folds)
+        ]
+        return np.stack([*columns, everything], axis=1)
+
+    def _keep_mean(self, labels: list) -> None:
+        """Note whose the rows of ``coef_`` are, and their plain mean."""
+        self._labels = labels
+        self.mean_coef_ = self.coef_.mean(axis=0)
+        self.mean_intercept_ = self.intercept_.mean()
+        self._newcomer = None
+
+
+def split_subjects(cv, data: SubjectTrials, labels: np.ndarray, params: dict) -> list[Fold]:
+    """Split the trials of each subject by itself, fold k of all of them making fold k; both classes in every part.
+
+    ``cv`` as an iterable of splits is taken as it is: it divides all trials at once.
+    """
+    n, matrix, parts = len(labels), data.trials.matrix, []
+    if not hasattr(cv, "split") and np.iterable(cv):
+        folds = split_folds(list(cv), matrix, labels, params)
+    else:
+        for label, rows in zip(data.subjects.labels, data.subjects.rows):
+            own = {name: np.asarray(v)[rows] if np.shape(v)[:1] == (n,) else v for name, v in params.items()}
+            folds = split_folds(cv, matrix[rows], labels[rows], own, whose=f"of subject {label!r} ")
+            parts.append([_widen(fold, rows, n) for fold in folds])
+        return _merge(parts, data.subjects.labels)
+    for label, rows in zip(data.subjects.labels, data.subjects.rows):
+        check_fold_classes(folds, labels, "roc_auc", rows, f"of subject {label!r} ")
+    return folds
+
+
+def score_subjects(data: SubjectTrials, labels: np.ndarray, fold: Fold, models, scoring, params: dict) -> np.ndarray:
+    """Score A models of T subjects, W (A, T, d) and b (A, T), on the test trials of a fold; returns (A, T)."""
+    W, b = models
+    matrix, scores = data.trials.matrix, []
+    for t, rows in enumerate(data.subjects.rows):
+        test = np.zeros(len(labels), dtype=bool)
+        test[rows] = fold.test[rows]
+        scores.append(score_models(matrix[test], labels, test, (W[:, t].T, b[:, t]), scoring, params))
+    return np.stack(scores, axis=1)
+
+
+def check_scores(scores: np.ndarray, subjects: Subjects, scoring, k: int) -> None:
+    """Refuse scores (A, T) on the test part of fold k that are not finite: nothing can be chosen by them."""
+    odd = np.flatnonzero(~np.isfinite(scores).all(axis=0))
+    if len(odd):
+        raise ValueError(
+            f"scoring={scoring!r} gave a score that is not finite on the test part of fold {k} of cv, for subject "
+            f"{subjects.labels[odd[0]]!r}."
+        )
+
+
+def fewest_of_a_class(data: SubjectTrials) -> int:
+    """Return the smallest number of trials of one class that any subject has; those of weight zero do not count."""
+    used = data.weights > 0
+    return min(int((used & (data.signs == sign))[rows].sum()) for rows in data.subjects.rows for sign in (-1, 1))
+
+
+def _widen(fold: Fold, rows: np.ndarray, n: int) -> Fold:
+    train, test = np.zeros(n, dtype=int), np.zeros(n, dtype=bool)
+    train[rows], test[rows] = fold.train, fold.test
+    return Fold(train, test)
+
+
+def _merge(parts: list[list[Fold]], labels: list) -> list[Fold]:
+    counts = [len(part) for part in parts]
+    if len(set(counts)) > 1:
+        odd = next(t for t, count in enumerate(counts) if count != counts[0])
+        raise ValueError(
+            f"cv divides the trials of subject {labels[0]!r} into {counts[0]} folds, but those of subject "
+            f"{labels[odd]!r} into {counts[odd]}; every subject needs the same number."
+        )
+    return [
+        Fold(np.sum([f.train for f in same], axis=0), np.any([f.test for f in same], axis=0)) for same in zip(*parts)
+    ]

@@ -1,0 +1,123 @@
+"""Who a trial belongs to: labels of subjects, their trials side by side, and what is asked of each of them."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mixnorm.core.problem import Stack
+from mixnorm.estimators.inputs import Trials
+from mixnorm.estimators.objective import Objective
+
+
+@dataclass(frozen=True, eq=False)
+class Subjects:
+    """The subjects of a set of trials.
+
+    Attributes
+    ----------
+    labels : list of T labels, in order of first appearance
+    rows : list of T ndarrays
+        The trials of every subject, in order.
+    """
+
+    labels: list
+    rows: list[np.ndarray]
+
+    @classmethod
+    def of(cls, labels: list) -> "Subjects":
+        """Sort trials by the label of each."""
+        place = {label: t for t, label in enumerate(dict.fromkeys(labels))}
+        codes = np.array([place[label] for label in labels])
+        return cls(list(place), [np.flatnonzero(codes == t) for t in range(len(place))])
+
+    def only(self, labels: Sequence) -> "Subjects":
+        """Return some of the subjects, in the order they are in."""
+        kept = [t for t, label in enumerate(self.labels) if label in labels]
+        return Subjects([self.labels[t] for t in kept], [self.rows[t] for t in kept])
+
+    def pad(self, values: np.ndarray, fill: float = 0.0) -> np.ndarray:
+        """Lay values (n, ...) out as (T, n_max, ...), subjects with fewer trials filled up."""
+        out = np.full((len(self.rows), max(map(len, self.rows)), *values.shape[1:]), fill)
+        for t, rows in enumerate(self.rows):
+            out[t, : len(rows)] = values[rows]
+        return out
+
+
+def subject_labels(subjects, n_trials: int | None = None) -> list | None:
+    """Return one hashable label per trial as plain Python values; None stays None.
+
+    A single label (a string, a number, or anything else that is no sequence of n labels) stands for all trials where
+    their number is given.
+    """
+    if subjects is None:
+        return None
+    if isinstance(subjects, str | bytes) or not hasattr(subjects, "__len__"):
+        return [subjects] * (n_trials or 0)
+    if getattr(subjects, "ndim", 1) != 1:
+        raise ValueError(f"subjects must hold one label per trial, but its shape is {subjects.shape}.")
+    labels = subjects.tolist() if hasattr(subjects, "tolist") else list(subjects)
+    labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    for trial, label in enumerate(labels):
+        if label is None or (isinstance(label, float) and not np.isfinite(label)):
+            raise ValueError(f"subjects must hold a label for every trial, but that of trial {trial} is {label}.")
+        if not isinstance(label, Hashable):
+            raise ValueError(f"The labels of subjects must be hashable, but that of trial {trial} is {label!r}.")
+    return labels
+
+
+def check_label(subject) -> None:
+    """Refuse what cannot be the label of one subject."""
+    missing = subject is None or (isinstance(subject, float) and not np.isfinite(subject))
+    if missing or not isinstance(subject, Hashable):
+        raise ValueError(f"subject must be one hashable label (a name, a number), but got {subject!r}.")
+
+
+def read_subjects(labels: list | None, n_trials: int) -> Subjects:
+    """Return who the trials belong to; no labels: all to one subject, 0."""
+    labels = [0] * n_trials if labels is None else labels
+    if len(labels) != n_trials:
+        raise ValueError(f"X has {n_trials} trials, but subjects has {len(labels)} labels.")
+    return Subjects.of(labels)
+
+
+def check_asymmetric(asymmetric, subjects: Subjects) -> list:
+    """Return the labels listed in ``asymmetric``; each must be there, and somebody must be left to lean on."""
+    if asymmetric is None:
+        return []
+    if isinstance(asymmetric, str):
+        raise ValueError(f"asymmetric must be a list of subjects, but got {asymmetric!r}.")
+    listed = subject_labels(asymmetric)
+    for label in listed:
+        if label not in subjects.labels:
+            raise ValueError(f"asymmetric names subject {label!r}, who has no trials here.")
+    if len(set(listed)) == len(subjects.labels):
+        raise ValueError("asymmetric names every subject; at least one must be left for them to lean on.")
+    return listed
+
+
+def check_subject_classes(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, subjects: Subjects) -> None:
+    """Refuse, by name, a subject without trials of both classes (trials of weight zero do not count)."""
+    for label, rows in zip(subjects.labels, subjects.rows):
+        missing = [
+            name for sign, name in zip((-1, 1), classes.tolist()) if not weights[rows][signs[rows] == sign].any()
+        ]
+        if missing:
+            count = int((weights[rows] > 0).sum())
+            raise ValueError(
+                f"Subject {label!r} has {count} trial{'s' * (count != 1)} and none of class {missing[0]!r}; every "
+                "subject needs trials of both classes, unless it is listed in asymmetric."
+            )
+
+
+def joint_stack(
+    objective: Objective, trials: Trials, signs: np.ndarray, weights: np.ndarray, subjects: Subjects
+) -> Stack:
+    """Return K joint problems over the subjects, weights being (n, K); alpha and similarity are set later."""
+    single = objective.stack(trials, signs, weights)
+    return replace(
+        single,
+        X=subjects.pad(trials.matrix)[None],
+        y=subjects.pad(signs, 1.0)[None],
+        sample_weight=subjects.pad(weights)[None],
+    )

@@ -1,0 +1,276 @@
+"""Alpha and similarity of many subjects, chosen by cross-validation within each of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.utils.metadata_routing import MetadataRouter
+
+from mixnorm.core.problem import Solution, Stack
+from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected
+from mixnorm.estimators.folds import Divisions, Fold, cv_routing, route
+from mixnorm.estimators.inputs import all_or_nothing
+from mixnorm.estimators.objective import Objective, check_alphas, warn_unconverged
+from mixnorm.estimators.svc import second_stage
+from mixnorm.execution import SolverOptions, solve
+from mixnorm.subjects.alignment import aligned
+from mixnorm.subjects.classifier import SubjectTrials, check_scores, fewest_of_a_class, score_subjects, split_subjects
+from mixnorm.subjects.joint import joint_stack
+from mixnorm.subjects.multitask import check_similarity
+from mixnorm.subjects.multitask_classifier import MultiTaskClassifier
+
+#: Smallest and largest positive similarity of an automatic grid, in units of the mean square of the features over T.
+SIMILARITY_RANGE = (1e-2, 1e2)
+
+
+class MultiTaskGroupSVCCV(MultiTaskClassifier):
+    r"""`MultiTaskGroupSVC` with alpha and similarity chosen by cross-validation within each subject.
+
+    All cells (alpha, similarity, fold) and the refit on all trials are one stack, solved along a path that winds
+    through the grid. The score of a cell is the mean over subjects.
+
+    Parameters
+    ----------
+    alphas : int or sequence of floats
+        A number: a log grid from alpha_max (on all training data) down to 1e-3 of it.
+    similarities : int or sequence of floats
+        A number S: 0 and S − 1 values log-spaced from 1e-2 to 1e2, in units of the mean square of the features over
+        the number of subjects, the curvature of the loss that similarity competes with (aligned: one over the number
+        of subjects). A sequence: as given.
+    penalty, q, groups, group_weights, adaptive, align, asymmetric, fit_intercept, class_weight, tol, max_iter, solver
+        As in `MultiTaskGroupSVC`. Adaptive: as in `GroupSVCCV`, the first stage at the (alpha, similarity) that
+        cross-validation with plain weights chooses. Alignments, which know no labels, are made once, of all training
+        trials.
+    cv : int, splitter, iterable of splits, or None
+        Divides the trials of each subject by itself; an iterable of splits divides all trials at once. None: two
+        divisions, into three stratified folds in order and into five shuffled ones, fewer where some subject has fewer
+        trials of a class. Three folds alone leave less to train on, and so make sharing look better than it is once
+        all trials are there; one division alone is a noisy judge of few trials.
+    scoring : str or callable
+    rule : {"centre", "best", "1se"}
+        "centre": of all cells within one standard error over folds of the best mean score, the one nearest to their
+        middle, for a few trials of each subject leave many cells that nothing tells apart, and the edge that happens
+        to score best is seldom the best. "best": the best mean score (among scores within 1e-12 the sparser model,
+        then the larger similarity). "1se": the largest alpha within that standard error.
+    max_sensors : int or None
+    rehearse : bool
+        As in `MultiTaskGroupSVC`, at the (alpha, similarity) that was chosen.
+    n_jobs : int or None
+        Folds in parallel.
+
+    Attributes
+    ----------
+    alpha_, similarity_ : float
+        What was chosen.
+    alphas_, similarities_ : ndarrays of shape (A,) and (S,)
+    scores_ : ndarray of shape (S, A, folds)
+        Means over subjects.
+    n_selected_ : ndarray of shape (S, A)
+        Number of sensors of the refits.
+    subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_
+    mean_aligned_coef_, newcomer_trials_, newcomer_gains_, newcomer_covariance_, dual_gap_, objective_, n_iter_
+        Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixnorm import MultiTaskGroupSVCCV
+    >>> rng = np.random.default_rng(0)
+    >>> y, subjects = np.tile([0, 1], 60), np.repeat([1, 2, 3], 40)
+    >>> X = rng.standard_normal((120, 4, 3))
+    >>> X[y == 1, 2] += 1
+    >>> model = MultiTaskGroupSVCCV(alphas=5, similarities=3).fit(X, y, subjects=subjects)
+    >>> model.scores_.shape, model.similarity_ > 0
+    ((3, 5, 8), True)
+    """
+
+    def __init__(
+        self,
+        alphas=10,
+        *,
+        similarities=6,
+        penalty="group",
+        q=2.0,
+        groups=None,
+        group_weights=None,
+        adaptive=False,
+        align=False,
+        asymmetric=None,
+        fit_intercept=True,
+        class_weight=None,
+        cv=None,
+        scoring="roc_auc",
+        rule="centre",
+        max_sensors=None,
+        rehearse=True,
+        n_jobs=None,
+        tol=1e-6,
+        max_iter=10_000,
+        solver="auto",
+    ):
+        self.alphas = alphas
+        self.similarities = similarities
+        self.penalty = penalty
+        self.q = q
+        self.groups = groups
+        self.group_weights = group_weights
+        self.adaptive = adaptive
+        self.align = align
+        self.asymmetric = asymmetric
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.max_sensors = max_sensors
+        self.rehearse = rehearse
+        self.n_jobs = n_jobs
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+
+    @all_or_nothing
+    def fit(
+        self,
+        X,
+        y,
+        *,
+        subjects=None,
+        sample_weight=None,
+        X_target_labeled=None,
+        y_target_labeled=None,
+        X_target_unlabeled=None,
+        **params,
+    ) -> "MultiTaskGroupSVCCV":
+        """Choose alpha and similarity by cross-validation and fit the classifiers of all subjects.
+
+        Parameters
+        ----------
+        X, y, subjects, X_target_labeled, y_target_labeled, X_target_unlabeled
+            As in `MultiTaskGroupSVC.fit`.
+        sample_weight : array of shape (n,)
+            Also given to the scorer.
+        **params : dict
+            For the splitter and the scorer, as in `GroupSVCCV.fit`.
+
+        Returns
+        -------
+        self
+        """
+        check_rule(self.rule, self.max_sensors, ("best", "1se", "centre"))
+        objective, options = Objective.of(self, self.q), SolverOptions.of(self)
+        data = self._read(X, y, subjects, sample_weight)
+        joint = self._joint(data)
+        routed = route(self, params, sample_weight)
+        labels = self.classes_[(joint.signs > 0).astype(int)]
+        cv = Divisions(fewest_of_a_class(joint)) if self.cv is None else self.cv
+        folds = split_subjects(cv, joint, labels, _rows_of(routed.split, data, joint))
+        columns = self._columns(joint, folds)
+        stack = joint_stack(objective, joint.trials, joint.signs, columns, joint.subjects)
+        if self.align:
+            stack = aligned(stack, joint)
+        scorer = _Scorer(joint, labels, folds, self.scoring, _rows_of(routed.score, data, joint))
+        candidates = self._candidates(stack, options, scorer)
+        found, place = self._choose(candidates)
+        warn_unconverged((s for one in candidates for s in one.solutions), self.tol, stacklevel=4)
+        self._keep_joint(data, joint, found.stack, found.solutions[place])
+        self._rehearse(joint)
+        self._adapt_to_target(X_target_labeled, y_target_labeled, X_target_unlabeled)
+        return self
+
+    def _candidates(self, stack: Stack, options: SolverOptions, score: "_Scorer") -> list[Choice]:
+        """Solve and score the grid, one candidate for each similarity; for the adaptive norm, twice."""
+        found = self._grid(stack, options, score)
+        if not self.adaptive:
+            return found
+        s, a = choose(found, "best", None)
+        return self._grid(second_stage(stack, found[s].solutions[a], self.q), options, score)
+
+    def _grid(self, stack: Stack, options: SolverOptions, score: "_Scorer") -> list[Choice]:
+        self.alphas_ = alphas = check_alphas(self.alphas, stack)
+        self.similarities_ = similarities = check_similarities(self.similarities, stack)
+        cells = _winding(alphas, len(similarities))
+        alpha_of, similarity_of = (
+            np.repeat(np.array([values[place] for place in places])[:, None, None], stack.shape[-1], axis=2)
+            for values, places in zip((alphas, similarities), zip(*cells))
+        )
+        solved = dict(zip(cells, solve(stack, alpha_of, options, similarity_of, self.n_jobs)))
+        found = []
+        for s in range(len(similarities)):
+            solutions = [solved[a, s] for a in range(len(alphas))]
+            found.append(Choice(stack, alphas, solutions, score(solutions), count_selected(stack, solutions)))
+        return found
+
+    def _choose(self, candidates: list[Choice]) -> tuple[Choice, int]:
+        """Set what was chosen, and return the candidate and the place of the alpha in it."""
+        # The first of equals is taken: from the largest similarity down.
+        order = np.argsort(-self.similarities_, kind="stable")
+        s, a = choose([candidates[s] for s in order], self.rule, self.max_sensors)
+        self.alpha_, self.similarity_ = float(self.alphas_[a]), float(self.similarities_[order[s]])
+        self.scores_ = np.stack([c.scores for c in candidates])
+        self.n_selected_ = np.stack([c.n_selected for c in candidates])
+        return candidates[order[s]], a
+
+    def _alpha(self) -> float:
+        return self.alpha_
+
+    def _similarity(self) -> float:
+        return self.similarity_
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return how metadata reach the splitter and the scorer."""
+        return cv_routing(self)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scorer:
+    """Scores the folds of a solved grid: column k of a solution is the model of fold k."""
+
+    data: SubjectTrials
+    labels: np.ndarray
+    folds: list[Fold]
+    scoring: str | Callable
+    params: dict
+
+    def __call__(self, solutions: list[Solution]) -> np.ndarray:
+        """Return the mean score over subjects of every solution and fold, (A, folds)."""
+        columns = []
+        for k, fold in enumerate(self.folds):
+            models = np.stack([s.W[0, :, :, k] for s in solutions]), np.stack([s.b[0, :, k] for s in solutions])
+            scores = score_subjects(self.data, self.labels, fold, models, self.scoring, self.params)
+            check_scores(scores, self.data.subjects, self.scoring, k)
+            columns.append(scores.mean(axis=1))
+        return np.stack(columns, axis=1)
+
+
+def check_similarities(similarities, stack: Stack) -> np.ndarray:
+    """Return the similarities (S,): as given, or 0 and a log grid in units of mean(x²)/T of the stack, 1/T aligned."""
+    if isinstance(similarities, int | np.integer) and not isinstance(similarities, bool):
+        if similarities < 1:
+            raise ValueError(
+                f"Invalid value for the 'similarities' parameter. Allowed are numbers from 1, but got {similarities}."
+            )
+        used = stack.trial_weight[0, :, :, -1]
+        square = float(np.sum(used[..., None] * stack.X[0] ** 2)) / stack.shape[3]
+        unit = (square if square > 0 and stack.alignment is None else 1.0) / stack.shape[1]
+        return np.concatenate([[0.0], unit * np.geomspace(*SIMILARITY_RANGE, similarities - 1)])
+    values = np.asarray(similarities, dtype=float)
+    if values.ndim != 1 or not len(values):
+        raise ValueError("similarities must be a number or a non-empty sequence of numbers.")
+    return np.array([check_similarity(value) for value in values.tolist()])
+
+
+def _winding(alphas: np.ndarray, n_similarities: int) -> list[tuple[int, int]]:
+    """Return all cells (alpha, similarity) from the largest alpha down, each next to the one before."""
+    cells = []
+    for turn, a in enumerate(np.argsort(-alphas, kind="stable").tolist()):
+        places = range(n_similarities)
+        cells += [(a, s) for s in (places if turn % 2 == 0 else reversed(places))]
+    return cells
+
+
+def _rows_of(params: dict, data: SubjectTrials, joint: SubjectTrials) -> dict:
+    """Return metadata that came one per trial for the trials of the joint problem alone."""
+    rows = np.sort(np.concatenate(data.subjects.only(joint.subjects.labels).rows))
+    n = len(data.signs)
+    return {name: np.asarray(v)[rows] if np.shape(v)[:1] == (n,) else v for name, v in params.items()}

@@ -1,0 +1,222 @@
+"""Newton's method on whole stacks: the answers of the one-problem-at-a-time Newton, in every array library."""
+
+from dataclasses import replace
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from mixnorm.core.arrays import to_numpy
+from mixnorm.core.certificate import certify
+from mixnorm.core.lq_prox import prox_lq_in_steps
+from mixnorm.core.penalties import GroupNorm
+from mixnorm.solvers import Newton
+from mixnorm.solvers.newton.batched import solver as stacked_newton
+from mixnorm.solvers.newton.batched.problems import Point
+from mixnorm.solvers.newton.batched.solver import StackedNewton
+from mixnorm.solvers.newton.batched.state import Aim
+from mixnorm.solvers.newton.batched.step import prepare
+from mixnorm.solvers.newton.batched.system import Load, Systems, padded_places, solve_padded
+from stacks import converted, every_penalty, make_stack, solve_path
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+LIBRARIES = [
+    pytest.param(np.array, id="numpy"),
+    pytest.param(array_api_strict.asarray, id="array-api-strict"),
+    pytest.param(lambda values: torch.tensor(values), id="torch", marks=needs_torch),
+]
+every_library = pytest.mark.parametrize("asarray", LIBRARIES)
+FACTORS = np.array([1.0, 0.3, 0.05])
+
+
+def both(stack, asarray, tol=1e-8, factors=FACTORS, similarities=None):
+    """Solutions of a path by the one-at-a-time Newton, and by the stacked one in another library."""
+    alphas = factors[:, None, None] * stack.alpha
+    more = {} if similarities is None else {"similarities": similarities}
+    plain = Newton().path(stack, alphas, tol, 10_000, **more)
+    more = {} if similarities is None else {"similarities": asarray(similarities)}
+    return plain, StackedNewton().path(converted(stack, asarray), asarray(alphas), tol, 1000, **more)
+
+
+def assert_same(plain, stacked, tol=1e-8):
+    for mine, theirs in zip(plain, stacked, strict=True):
+        assert to_numpy(theirs.gap).max() <= tol
+        # both are within tol of the optimum, by their certificates
+        np.testing.assert_allclose(to_numpy(theirs.objective), mine.objective, rtol=tol)
+
+
+@every_library
+@every_penalty
+@pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "without"])
+def test_folds_weights_kept_and_forbidden_groups(name, asarray, fit_intercept):
+    stack = make_stack(name, fit_intercept=fit_intercept)
+    plain, stacked = both(stack, asarray)
+    assert_same(plain, stacked)
+    features = stack.groups.index
+    for found in stacked:
+        W, b = to_numpy(found.W), to_numpy(found.b)
+        assert not W[0, :, features == 3, 0].any()
+        assert not W[:, :, features == 3, 2].any()
+        assert fit_intercept or not b.any()
+
+
+@pytest.mark.parametrize("q", [1.0, 1.2, 1.5, 1.8, 2.0])
+def test_every_q(q):
+    stack = replace(make_stack("q=2", beta=False), penalty=GroupNorm(q))
+    assert_same(*both(stack, np.array))
+
+
+@pytest.mark.parametrize("asarray", [LIBRARIES[0], LIBRARIES[2]])
+@every_penalty
+def test_three_subjects_along_alphas_and_similarities(name, asarray):
+    stack = make_stack(name, B=1, T=3, beta=False)
+    alphas, similarities = np.repeat([1.0, 0.2], 3), np.tile([0.0, 0.3, 30.0], 2)
+    grid = similarities[:, None, None] * np.ones_like(stack.alpha)
+    assert_same(*both(stack, asarray, factors=alphas, similarities=grid))
+
+
+@every_penalty
+def test_one_subject_drawn_to_a_centre(name):
+    stack = make_stack(name, beta=False)
+    center = np.random.default_rng(0).standard_normal((2, 1, stack.shape[3], 3))
+    stack = replace(stack, center=center, similarity=np.full((2, 3), 0.4))
+    assert_same(*both(stack, np.array))
+
+
+@every_library
+@every_penalty
+@pytest.mark.parametrize("beta", [False, True], ids=["plain", "weights"])
+def test_one_subject_drawn_to_a_centre_by_a_metric(name, beta, asarray, monkeypatch):
+    monkeypatch.setattr(stacked_newton, "Fista", None)  # Newton alone must get there
+    stack = make_stack(name, beta=beta)
+    rng, d = np.random.default_rng(0), stack.shape[3]
+    root = np.geomspace(3.0, 0.1, d)[:, None] * rng.standard_normal((2, d, d))
+    center = rng.standard_normal((2, 1, d, 3))
+    stack = replace(stack, center=center, alignment=root[:, None], similarity=np.full((2, 3), 0.4))
+    assert_same(*both(stack, asarray))
+
+
+@every_library
+@every_penalty
+@pytest.mark.parametrize("beta", [False, True], ids=["plain", "weights"])
+def test_three_aligned_subjects_along_alphas_and_similarities(name, beta, asarray, monkeypatch):
+    monkeypatch.setattr(stacked_newton, "Fista", None)  # Newton alone must get there
+    stack = make_stack(name, T=3, beta=beta)
+    rng, d = np.random.default_rng(0), stack.shape[3]
+    alignment = np.geomspace(2.0, 0.1, d)[:, None] * rng.standard_normal((2, 3, d, d))
+    stack = replace(stack, alignment=alignment)
+    alphas, similarities = np.repeat([1.0, 0.2], 3), np.tile([0.0, 0.3, 30.0], 2)
+    grid = similarities[:, None, None] * np.ones_like(stack.alpha)
+    assert_same(*both(stack, asarray, factors=alphas, similarities=grid))
+
+
+@every_penalty
+def test_a_stack_in_chunks_is_the_stack_as_a_whole(name, monkeypatch):
+    stack = make_stack(name, B=3)
+    alphas = FACTORS[:, None, None] * stack.alpha
+    whole = StackedNewton().path(stack, alphas, 1e-8, 1000)
+    monkeypatch.setattr(
+        "mixnorm.solvers.newton.batched.memory.HOST_BYTES", 1
+    )  # one problem, and one system, at a time
+    sizes = []
+    plain = stacked_newton.StackedProblems
+    monkeypatch.setattr(stacked_newton, "StackedProblems", lambda part: sizes.append(part.alpha.shape) or plain(part))
+    parts = StackedNewton().path(stack, alphas, 1e-8, 1000)
+    assert sizes == [(1, 1)] * 9
+    for one, other in zip(whole, parts, strict=True):
+        assert other.gap.max() <= 1e-8
+        np.testing.assert_allclose(other.objective, one.objective, rtol=1e-8)
+        np.testing.assert_allclose(other.W, one.W, atol=1e-3)
+
+
+def test_what_newton_leaves_open_goes_to_the_first_order_method(monkeypatch):
+    """Systems whose solutions are useless: no step is ever taken, and yet the certificate is reached, and honest."""
+    monkeypatch.setattr("mixnorm.solvers.newton.batched.system.solve_posdef", lambda S, right: right * float("nan"))
+    stack = make_stack("q=2", beta=False)
+    best = Newton().path(stack, stack.alpha[None], 1e-8, 1000)[0]
+    found = StackedNewton().path(stack, stack.alpha[None], 1e-6, 20_000)[0]
+    assert found.gap.max() <= 1e-6
+    np.testing.assert_allclose(found.objective, best.objective, rtol=1e-6)
+
+
+@pytest.mark.parametrize("max_iter", [1, 3])
+@every_penalty
+def test_max_iter_is_respected_and_the_certificate_honest(name, max_iter):
+    stack = make_stack(name, beta=False)
+    found = StackedNewton().path(stack, stack.alpha[None], 1e-14, max_iter)[0]
+    assert np.all(found.n_iter <= max_iter)
+    best = Newton().path(stack, stack.alpha[None], 1e-10, 1000)[0].objective
+    assert np.all((found.objective - best) / found.objective <= found.gap + 1e-12)
+    again = certify(stack, found.W, found.b)
+    np.testing.assert_allclose(again.gap, found.gap, atol=1e-12)
+
+
+@needs_torch
+def test_it_is_the_solver_of_other_libraries_by_default():
+    stack = converted(make_stack("q=2", beta=False), torch.tensor)
+    by_default = solve_path(stack, stack.alpha[None], tol=1e-6, max_iter=1000)[0]
+    by_name = StackedNewton().path(stack, stack.alpha[None], 1e-6, 1000)[0]
+    assert isinstance(by_default.W, torch.Tensor)
+    assert torch.equal(by_default.W, by_name.W)
+
+
+@every_penalty
+def test_problems_of_a_stack_do_not_touch_each_other(name):
+    stack = make_stack(name)
+    together = StackedNewton().path(stack, stack.alpha[None], 1e-9, 1000)[0]
+    for i, k in np.ndindex(stack.alpha.shape):
+        alone = stack.take(np.array([i]), np.array([k]))
+        found = StackedNewton().path(alone, alone.alpha[None], 1e-9, 1000)[0]
+        assert found.objective[0, 0] == pytest.approx(together.objective[i, k], rel=2e-9)
+
+
+@pytest.mark.parametrize("q", [1.1, 1.2, 1.5, 1.9])
+@pytest.mark.parametrize("share", [1e-6, 0.1, 0.7, 0.99, 1.5])
+def test_prox_in_a_fixed_number_of_steps_is_the_prox(q, share):
+    rng = np.random.default_rng(3)
+    blocks = rng.standard_normal((500, 6, 1)) ** 3
+    blocks[:20, 3:] = 0.0
+    penalty = GroupNorm(q)
+    threshold = share * penalty.dual_norm(blocks)
+    found, exact = prox_lq_in_steps(blocks, threshold, q), penalty.prox(blocks, threshold)
+    error = np.abs(found - exact).max(axis=(1, 2)) / np.abs(blocks).max(axis=(1, 2))
+    assert np.quantile(error, 0.98) <= 1e-13
+    assert error.max() <= 1e-4
+    np.testing.assert_array_equal(found == 0, exact == 0)
+    np.testing.assert_array_equal(prox_lq_in_steps(blocks, 0 * threshold, q), blocks)
+
+
+def test_padded_systems_are_the_systems():
+    """What is recorded on a GPU: more problems and groups than are asked for, and the same solutions."""
+    stack = make_stack("q=1.4", B=3, beta=False)
+    problems = stacked_newton.StackedProblems(stack)
+    rng = np.random.default_rng(1)
+    W = rng.standard_normal((problems.P, problems.G, 1, problems.r)) * (
+        rng.random((problems.P, problems.G, 1, 1)) < 0.5
+    )
+    point = Point(W, rng.standard_normal((problems.P, 1)), problems.scores(W[:, None])[:, 0])
+    look, one = problems.look(point), np.ones(problems.P)
+    aim = Aim(0, 0.1 * one, 0 * one, one, one > 0, one > 0, 0)
+    prepared = prepare(problems, point, look, aim, 1e-6 * one)
+    ids = np.array([1, 2, 5, 6])
+    counts = np.maximum((look.norms > 0).sum(axis=1), 1)
+    load = Load(np.isin(np.arange(problems.P), ids), counts, np.zeros(problems.P, dtype=bool))
+    plain = Systems(problems, 2**30).plan(load)(prepared, look.pull_b, 0 * one)
+    padded = solve_padded(problems, problems.G, prepared, (look.pull_b, 0 * one), *padded_places(ids, problems.P, 7))
+    for mine, theirs in zip(plain, padded, strict=True):
+        assert mine[ids].any()
+        assert not mine[~load.running].any()
+        np.testing.assert_allclose(theirs, mine, rtol=1e-9, atol=1e-12)
+
+
+def test_attempts_and_the_first_order_method_share_the_budget(monkeypatch):
+    monkeypatch.setattr("mixnorm.solvers.newton.batched.system.solve_posdef", lambda S, right: right * float("nan"))
+    stack = make_stack("q=2", beta=False)
+    found = StackedNewton().path(stack, stack.alpha[None], 1e-12, 150)[0]
+    assert found.gap.max() > 1e-12
+    assert found.n_iter.max() == 150

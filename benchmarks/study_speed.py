@@ -14,7 +14,7 @@ import warnings
 
 from sklearn.exceptions import ConvergenceWarning
 
-from mixnorm.estimators.svc import GroupSVCCV
+from mixnorm import GroupSVCCV
 from mixnorm.study import load_plan
 from mixnorm.study.methods import METHODS, inner_folds
 from mixnorm.study.splits import split_trials

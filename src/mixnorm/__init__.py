@@ -4,7 +4,8 @@ from mixnorm.estimators.path import Path, group_svc_path
 from mixnorm.estimators.persistence import load, save
 from mixnorm.estimators.selector import SensorSelector
 from mixnorm.estimators.stability import StabilitySelection, stability_selection
-from mixnorm.estimators.svc import GroupSVC, GroupSVCCV
+from mixnorm.estimators.svc import GroupSVC
+from mixnorm.estimators.svc_cv import GroupSVCCV
 from mixnorm.execution.device import use_device
 from mixnorm.subjects.baselines import PerSubjectSVC, PooledSVC
 from mixnorm.subjects.multitask import MultiTaskGroupSVC

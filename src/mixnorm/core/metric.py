@@ -155,7 +155,7 @@ class KroneckerMetric(_Arrays):
     def roots(self) -> Array:
         """R as dense matrices, (B, T, d, d); rows sensor by sensor, columns in the order of the features."""
         xp = namespace(self.sensors)
-        B, T, C, _ = self.sensors.shape
+        B, T, *_ = self.sensors.shape
         d = self.layout.size
         product = self.sensors[:, :, :, None, :, None] * self.samples[:, :, None, :, None, :]
         columns = like(self.sensors, np.argsort(self.layout.ravel()), dtype=xp.int64)

@@ -15,7 +15,8 @@ from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
 from mixnorm.eeg.splitting import InOrder, fitted
-from mixnorm.estimators.svc import GroupSVC, GroupSVCCV
+from mixnorm.estimators.svc import GroupSVC
+from mixnorm.estimators.svc_cv import GroupSVCCV
 
 _LEARNED = ("lower_", "upper_", "center_", "scale_")
 # A model file may name no other class than these: loading it must not run what the file chooses.

@@ -4,7 +4,8 @@ import numpy as np
 
 from mixnorm.core.certificate import alpha_max
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.execution import SolverOptions, solve
+from mixnorm.estimators.quadratic import Quadratic, solve_with
+from mixnorm.execution import SolverOptions
 
 #: The path is followed in stretches of so many alphas, each a factor below the one before; then it is looked at again
 #: which problems have enough sensors, and those are left alone.
@@ -13,32 +14,39 @@ _STRETCH, _STEP, _LOWEST = 10, 0.87, 1e-4
 _MOST = 20_000_000
 
 
-def entry_order(stack: Stack, n_sensors: int, options: SolverOptions) -> np.ndarray:
+def entry_order(
+    stack: Stack, n_sensors: int, options: SolverOptions, quadratic: Quadratic | None = None
+) -> np.ndarray:
     """Rank of every sensor by its entry on the path from alpha_max down, (G, K): 0 for the first, G if never seen.
 
     The path of a problem is followed until ``n_sensors`` penalised sensors have entered; of those that enter between
     the same two alphas the one with the larger weighted norm β_g ‖w_g‖ comes first. Sensors of weight 0 are always in
     and rank first, in their order; they do not count.
     """
-    size = stack.X.shape[2] * stack.X.shape[3]
+    *_, n, d, K = stack.shape
+    size = n * d if quadratic is None or quadratic.noise is None else n * d + 3 * d * d
     part = max(1, _MOST // size)
-    columns = np.arange(stack.shape[-1])
-    parts = [
-        _ranks(stack.take(np.arange(1), columns[k : k + part]), n_sensors, options)
-        for k in range(0, len(columns), part)
-    ]
-    return np.concatenate(parts, axis=1)
+    pieces = [np.arange(k, min(k + part, K)) for k in range(0, K, part)]
+    return np.concatenate(
+        [
+            _ranks(stack.take(np.arange(1), own), n_sensors, options, quadratic and quadratic.take(own))
+            for own in pieces
+        ],
+        axis=1,
+    )
 
 
-def _ranks(stack: Stack, n_sensors: int, options: SolverOptions) -> np.ndarray:
+def _ranks(stack: Stack, n_sensors: int, options: SolverOptions, quadratic: Quadratic | None) -> np.ndarray:
     beta = stack.group_weights[0]
     step = np.where(beta == 0, 0.0, np.inf)  # at which step of the path a sensor was first seen
     norm = np.zeros_like(beta)
-    top = np.maximum(alpha_max(stack)[0], np.finfo(float).tiny)
+    solved = stack if quadratic is None else quadratic.prepared(stack).stack
+    top = np.maximum(np.ravel(alpha_max(solved)), np.finfo(float).tiny)
     todo, share = np.arange(beta.shape[1]), 1.0
     for start in range(1, 10_000, _STRETCH):
         alphas = share * _STEP ** np.arange(1, _STRETCH + 1)[:, None, None] * top[todo]
-        solutions = solve(stack.take(np.arange(1), todo), alphas, options)
+        term = quadratic and quadratic.take(todo)
+        solutions = solve_with(term, stack.take(np.arange(1), todo), alphas, options)
         for place, solution in enumerate(solutions):
             _note(stack, solution, todo, start + place, step, norm)
         entered = np.isfinite(step) & (beta > 0)

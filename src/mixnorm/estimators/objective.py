@@ -7,15 +7,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from mixnorm.core.arrays import is_array, to_numpy
 from mixnorm.core.certificate import alpha_max
 from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import L1, L2, GroupNorm, Penalty
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.inputs import Trials
+from mixnorm.estimators.quadratic import Noise, Quadratic, check_quadratic
 from mixnorm.estimators.weights import check_group_weights
 
 #: The smallest alpha of an automatic grid, as a share of alpha_max.
 ALPHA_RATIO = 1e-3
+#: The largest alpha of an automatic grid for ℓ2 with noise, in units of alpha_max.
+NOISE_ALPHA_RATIO = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +31,17 @@ class Objective:
     groups: Sequence | None
     group_weights: Sequence[float] | dict | None
     fit_intercept: bool
+    noise: str | np.ndarray | None = None
+    ridge: float = 0.0
 
     @classmethod
-    def of(cls, estimator, q: float) -> "Objective":
-        """Return the objective that an estimator's parameters describe, at one q."""
+    def of(cls, estimator, q: float, ridge: float = 0.0) -> "Objective":
+        """Return the objective that an estimator's parameters describe, at one q and one ridge."""
         if getattr(estimator, "adaptive", False) and estimator.penalty != "group":
             raise ValueError(f"adaptive=True is for penalty='group', but got penalty={estimator.penalty!r}.")
         names = ("groups", "group_weights", "fit_intercept")
-        return cls(estimator.penalty, q, *(getattr(estimator, name) for name in names))
+        noise = as_noise(getattr(estimator, "noise", None))
+        return cls(estimator.penalty, q, *(getattr(estimator, name) for name in names), noise, ridge)
 
     def stack(self, trials: Trials, signs: np.ndarray, weights: np.ndarray) -> Stack:
         """Return K problems on the trials of one subject, weights being (n, K)."""
@@ -53,10 +60,28 @@ class Objective:
             fit_intercept=bool(self.fit_intercept),
         )
 
+    def quadratic(self, stack: Stack, sample_weight: np.ndarray) -> Quadratic | None:
+        """Return the quadratic part of the K problems of a stack, for sample weights (n, K); None: there is none."""
+        check_quadratic(self.noise, self.ridge, self.penalty, stack.groups.n_features)
+        if self.noise is None:
+            return Quadratic(None, float(self.ridge)) if self.ridge > 0 else None
+        covered = np.isfinite(stack.group_weights[0, :, -1])
+        if not covered.any():
+            return None
+        noise = Noise(self.noise, stack.X[0, 0], stack.y[0, 0], sample_weight, stack.groups, covered)
+        return Quadratic(noise, float(self.ridge))
+
     @property
     def norm_order(self) -> float:
         """The q of ``group_norms_``: that of the penalty, 2 with ℓ1 and ℓ2."""
         return float(self.q) if self.penalty == "group" else 2.0
+
+
+def as_noise(noise) -> str | np.ndarray | None:
+    """Return the ``noise`` parameter as it is, but a matrix as a float array on the host."""
+    if noise is None or isinstance(noise, str):
+        return noise
+    return np.asarray(to_numpy(noise) if is_array(noise) else noise, dtype=float)
 
 
 def varying(X: np.ndarray, groups: Groups) -> np.ndarray:
@@ -90,15 +115,20 @@ def check_alpha(alpha) -> float:
     return float(alpha)
 
 
-def check_alphas(alphas, stack: Stack) -> np.ndarray:
-    """Return the alphas (A,) of the last problem of the stack: as given, or a log grid down from its alpha_max."""
+def check_alphas(alphas, stack: Stack, quadratic: Quadratic | None = None) -> np.ndarray:
+    """Return the alphas (A,) of the last problem of the stack: as given, or a log grid down from its alpha_max.
+
+    For ℓ2 with noise the grid starts at 100 alpha_max: as alpha grows, w tends to the direction of N⁻¹ times the
+    difference of the class means, which is a useful classifier.
+    """
     if isinstance(alphas, int | np.integer) and not isinstance(alphas, bool):
         if alphas < 1:
             raise ValueError(
                 f"Invalid value for the 'alphas' parameter. Allowed are numbers from 1, but got {alphas}."
             )
-        top = largest_alpha(stack)
-        return np.geomspace(top, ALPHA_RATIO * top, alphas) if alphas > 1 else np.array([top])
+        largest = largest_alpha(stack, quadratic)
+        top = largest if quadratic is None or stack.penalty.is_norm else NOISE_ALPHA_RATIO * largest
+        return np.geomspace(top, ALPHA_RATIO * largest, alphas) if alphas > 1 else np.array([top])
     values = np.asarray(alphas, dtype=float)
     if values.ndim != 1 or not len(values):
         raise ValueError("alphas must be a number or a non-empty sequence of numbers.")
@@ -107,11 +137,17 @@ def check_alphas(alphas, stack: Stack) -> np.ndarray:
     return values
 
 
-def largest_alpha(stack: Stack) -> float:
-    """alpha_max of the last problem of the stack (ℓ2: that of ℓ1-ℓ2); 1 where no data vary and any alpha would do."""
+def largest_alpha(stack: Stack, quadratic: Quadratic | None = None) -> float:
+    """Return alpha_max of the last problem of the stack; 1 where no data vary and any alpha would do.
+
+    With ℓ2, for which no alpha leaves all sensors out, that of the ℓ1-ℓ2 problem.
+    """
+    last = stack.last()
     if not stack.penalty.is_norm:
-        stack = replace(stack, penalty=GroupNorm(2.0))
-    top = float(alpha_max(stack.last())[0, -1])
+        last = replace(last, penalty=GroupNorm(2.0))
+    elif quadratic is not None and stack.has_unpenalised:  # otherwise w = 0, where the quadratic part has no slope
+        last = quadratic.take([-1]).prepared(last).stack
+    top = float(alpha_max(last)[0, -1])
     return top if top > 0 else 1.0
 
 

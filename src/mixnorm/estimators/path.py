@@ -7,9 +7,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from mixnorm.estimators.inputs import encode_labels, read_fit
-from mixnorm.estimators.objective import Objective, check_alphas, warn_unconverged
+from mixnorm.estimators.objective import Objective, as_noise, check_alphas, warn_unconverged
+from mixnorm.estimators.quadratic import check_enough_trials, solve_with
 from mixnorm.estimators.weights import check_both_classes, check_sample_weight
-from mixnorm.execution import SolverOptions, solve
+from mixnorm.execution import SolverOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,8 @@ def group_svc_path(
     alphas: int | Sequence[float] = 20,
     penalty: str = "group",
     q: float = 2.0,
+    noise=None,
+    ridge: float = 0.0,
     group_weights=None,
     sample_weight=None,
     fit_intercept: bool = True,
@@ -65,6 +68,8 @@ def group_svc_path(
     penalty : {"group", "l1", "l2"}
     q : float
         1 ≤ q ≤ 2; for penalty="group".
+    noise, ridge
+        As in `GroupSVC`; the grid of alphas for penalty="l2" with noise starts at 100 alpha_max.
     group_weights : array in the order of the sorted labels (channels in order for epochs), or dict by label
         0: unpenalised, infinity: out.
     sample_weight : array of shape (n,)
@@ -96,13 +101,12 @@ def group_svc_path(
     classes, signs = encode_labels(y)
     weights = check_sample_weight(sample_weight, len(signs))
     check_both_classes(weights, signs, classes)
-    objective, options = (
-        Objective(penalty, q, groups, group_weights, fit_intercept),
-        SolverOptions(solver, tol, max_iter),
-    )
+    objective = Objective(penalty, q, groups, group_weights, fit_intercept, as_noise(noise), ridge)
     stack = objective.stack(trials, signs, weights[:, None])
-    alphas = check_alphas(alphas, stack)
-    solutions = solve(stack, alphas[:, None, None], options)
+    check_enough_trials(objective.noise, signs, weights, classes)
+    quadratic = objective.quadratic(stack, weights[:, None])
+    alphas = check_alphas(alphas, stack, quadratic)
+    solutions = solve_with(quadratic, stack, alphas[:, None, None], SolverOptions(solver, tol, max_iter))
     warn_unconverged(solutions, tol)
     return Path(
         alphas,

@@ -32,7 +32,7 @@ from mixnorm.version import __version__
 FORMAT = 1
 _CLASSES = {
     "GroupSVC": "mixnorm.estimators.svc:GroupSVC",
-    "GroupSVCCV": "mixnorm.estimators.svc:GroupSVCCV",
+    "GroupSVCCV": "mixnorm.estimators.svc_cv:GroupSVCCV",
     "MultiTaskGroupSVC": "mixnorm.subjects.multitask:MultiTaskGroupSVC",
     "MultiTaskGroupSVCCV": "mixnorm.subjects.multitask_cv:MultiTaskGroupSVCCV",
     "PerSubjectSVC": "mixnorm.subjects.baselines:PerSubjectSVC",
@@ -129,6 +129,9 @@ class Archivable:
     the loaded model has the default in their place.
     """
 
+    #: Fitted attributes that can be made again, and are not worth their room in a file.
+    _not_archived: tuple[str, ...] = ()
+
     def _to_archive(self) -> tuple[dict, dict[str, np.ndarray]]:
         check_is_fitted(self)
         params, values, arrays = {}, {}, {}
@@ -136,7 +139,7 @@ class Archivable:
             with contextlib.suppress(TypeError):
                 params[name] = _encode(value)
         for name, value in vars(self).items():
-            if name in self.get_params(deep=False):
+            if name in self.get_params(deep=False) or name in self._not_archived:
                 continue
             if isinstance(value, np.ndarray) or (is_array(value) and not is_numpy_array(value)):
                 arrays[name] = _plain_array(name, to_numpy(value))

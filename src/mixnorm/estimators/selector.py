@@ -1,5 +1,7 @@
 """Exactly k sensors: a transformer that follows the path until k are chosen."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import ClassifierTags
@@ -9,10 +11,11 @@ from mixnorm.core.certificate import certify
 from mixnorm.core.penalties import vector_norm
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.inputs import Trials, all_or_nothing, encode_labels, is_epochs, read_fit, read_predict
-from mixnorm.estimators.objective import Objective, largest_alpha, varying, warn_unconverged
+from mixnorm.estimators.objective import Objective, as_noise, largest_alpha, varying, warn_unconverged
 from mixnorm.estimators.persistence import Archivable
+from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_with
 from mixnorm.estimators.weights import check_sample_weight, class_balance
-from mixnorm.execution import SolverOptions, solve
+from mixnorm.execution import SolverOptions
 
 #: Steps down the path, and bisections between the two steps around k.
 _STEPS_PER_DECADE = 7
@@ -32,7 +35,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_sensors : int
-    q, groups, group_weights, class_weight, fit_intercept, tol, max_iter, solver
+    q, noise, ridge, groups, group_weights, class_weight, fit_intercept, tol, max_iter, solver
         As in `GroupSVC`. Sensors of weight 0 are always kept and count.
 
     Attributes
@@ -68,6 +71,8 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         n_sensors=8,
         *,
         q=2.0,
+        noise=None,
+        ridge=0.0,
         groups=None,
         group_weights=None,
         class_weight=None,
@@ -78,6 +83,8 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
     ):
         self.n_sensors = n_sensors
         self.q = q
+        self.noise = noise
+        self.ridge = ridge
         self.groups = groups
         self.group_weights = group_weights
         self.class_weight = class_weight
@@ -103,17 +110,20 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         trials, y = read_fit(self, X, y)
         classes, signs = encode_labels(y)
         weights = check_sample_weight(sample_weight, len(signs))
-        weights = class_balance(weights, signs, classes, self.class_weight)
+        balanced = class_balance(weights, signs, classes, self.class_weight)
         options = SolverOptions.of(self)
-        objective = Objective("group", self.q, self.groups, self.group_weights, self.fit_intercept)
-        stack = objective.stack(trials, signs, weights[:, None])
+        given = self.groups, self.group_weights, self.fit_intercept
+        objective = Objective("group", self.q, *given, as_noise(self.noise), self.ridge)
+        stack = objective.stack(trials, signs, balanced[:, None])
+        check_enough_trials(objective.noise, signs, weights, classes)
+        path = _Path(stack, objective.quadratic(stack, weights[:, None]), options)
         n_sensors = self._check_n_sensors(stack)
-        self.alpha_, solution = _follow(stack, n_sensors, options)
+        self.alpha_, solution = path.follow(n_sensors)
         warn_unconverged([solution], self.tol, stacklevel=4)
         self.n_iter_ = int(solution.n_iter[0, 0])
         self.groups_ = stack.groups.labels.copy()
         self.group_norms_ = _norms(stack, solution, float(self.q)).astype(trials.dtype)
-        chosen = _resolve(stack.with_alpha(np.full((1, 1), self.alpha_)), solution, self.group_norms_, n_sensors)
+        chosen = path.resolve(self.alpha_, solution, self.group_norms_, n_sensors)
         self.selected_groups_ = self.groups_[chosen]
         self._note_input(trials, stack, chosen)
         return self
@@ -182,51 +192,69 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         return tags
 
 
-def _follow(stack: Stack, n_sensors: int, options: SolverOptions) -> tuple[float, Solution]:
-    """Go down the path to the first model with at least n_sensors, then bisect towards exactly so many."""
-    top = largest_alpha(stack)
-    step = 10 ** (-1 / _STEPS_PER_DECADE)
-    above, solution, alpha = top, None, top
-    for decade in range(_MAX_DECADES):
-        start = top * 10.0**-decade
-        alphas = start * step ** np.arange(1, _STEPS_PER_DECADE + 1)
-        for alpha, solution in zip(alphas, solve(stack, alphas[:, None, None], options)):
-            count = _count(stack, solution)
+@dataclass(frozen=True, eq=False)
+class _Path:
+    """The path that the sensors are read from."""
+
+    stack: Stack
+    quadratic: Quadratic | None
+    options: SolverOptions
+
+    def solve(self, alphas: np.ndarray) -> list[Solution]:
+        """Return the solutions at some alphas, (A,)."""
+        return solve_with(self.quadratic, self.stack, alphas[:, None, None], self.options)
+
+    def follow(self, n_sensors: int) -> tuple[float, Solution]:
+        """Go down the path to the first model with at least n_sensors, then bisect towards exactly so many."""
+        top = largest_alpha(self.stack, self.quadratic)
+        step = 10 ** (-1 / _STEPS_PER_DECADE)
+        above, solution, alpha = top, None, top
+        for decade in range(_MAX_DECADES):
+            alphas = top * 10.0**-decade * step ** np.arange(1, _STEPS_PER_DECADE + 1)
+            for alpha, solution in zip(alphas, self.solve(alphas), strict=True):
+                count = _count(self.stack, solution)
+                if count == n_sensors:
+                    return float(alpha), solution
+                if count > n_sensors:
+                    return self._bisect(n_sensors, above, float(alpha), solution)
+                above = alpha
+        return float(alpha), solution
+
+    def _bisect(self, n_sensors: int, few: float, many: float, dense: Solution) -> tuple[float, Solution]:
+        """Halve the interval (few, many) of alphas; return the model with n_sensors, or the sparsest with more."""
+        for _ in range(_MAX_BISECTIONS):
+            middle = float(np.sqrt(few * many))
+            if not few > middle > many:
+                break
+            solution = self.solve(np.array([middle]))[0]
+            count = _count(self.stack, solution)
             if count == n_sensors:
-                return float(alpha), solution
+                return middle, solution
             if count > n_sensors:
-                return _bisect(stack, n_sensors, options, (above, alpha), solution)
-            above = alpha
-    return float(alpha), solution
+                many, dense = middle, solution
+            else:
+                few = middle
+        return float(many), dense
 
+    def resolve(self, alpha: float, solution: Solution, norms: np.ndarray, n_sensors: int) -> np.ndarray:
+        """Return exactly n_sensors groups, in order: by the rules in the class's docstring."""
+        beta = self.stack.group_weights[0, :, 0]
+        weighted = np.where(beta == 0, np.inf, np.where(np.isfinite(beta), beta, 0.0) * norms)
+        dual = self._dual_norms(alpha, solution)
+        asking = np.where(_live(self.stack) & (beta > 0), dual / np.where(beta > 0, beta, 1.0), -np.inf)
+        order = np.lexsort((np.arange(len(norms)), -asking, -weighted))
+        return np.sort(order[:n_sensors])
 
-def _bisect(stack: Stack, n_sensors: int, options: SolverOptions, between: tuple[float, float], dense: Solution):
-    """Halve the interval (few, many) of alphas; return the model with exactly n_sensors, or the sparsest with more."""
-    few, many = between
-    for _ in range(_MAX_BISECTIONS):
-        middle = float(np.sqrt(few * many))
-        if not few > middle > many:
-            break
-        solution = solve(stack, np.full((1, 1, 1), middle), options)[0]
-        count = _count(stack, solution)
-        if count == n_sensors:
-            return middle, solution
-        if count > n_sensors:
-            many, dense = middle, solution
-        else:
-            few = middle
-    return float(many), dense
-
-
-def _resolve(stack: Stack, solution: Solution, norms: np.ndarray, n_sensors: int) -> np.ndarray:
-    """Return exactly n_sensors groups, in order: by the rules in the class's docstring."""
-    beta = stack.group_weights[0, :, 0]
-    weighted = np.where(beta == 0, np.inf, np.where(np.isfinite(beta), beta, 0.0) * norms)
-    descent = certify(stack, solution.W, solution.b).descent
-    dual = stack.penalty.dual_norm(stack.groups.to_blocks(descent))[0, :, 0]
-    asking = np.where(_live(stack) & (beta > 0), dual / np.where(beta > 0, beta, 1.0), -np.inf)
-    order = np.lexsort((np.arange(len(norms)), -asking, -weighted))
-    return np.sort(order[:n_sensors])
+    def _dual_norms(self, alpha: float, solution: Solution) -> np.ndarray:
+        """Dual norm of the gradient of every sensor, (G,); 0 for those that have no part in the problem."""
+        stack, features = self.stack, np.arange(self.stack.groups.n_features)
+        if self.quadratic is not None:
+            prepared = self.quadratic.prepared(stack)
+            stack, features = prepared.stack, prepared.features
+        cell = stack.with_alpha(np.full((1, 1), alpha))
+        descent = np.zeros_like(solution.W)
+        descent[:, :, features] = certify(cell, solution.W[:, :, features], solution.b).descent
+        return self.stack.penalty.dual_norm(self.stack.groups.to_blocks(descent))[0, :, 0]
 
 
 def _live(stack: Stack) -> np.ndarray:

@@ -9,7 +9,8 @@ from sklearn.utils import check_random_state
 
 from mixnorm.estimators.entry import entry_order
 from mixnorm.estimators.inputs import encode_labels, read_fit
-from mixnorm.estimators.objective import Objective
+from mixnorm.estimators.objective import Objective, as_noise
+from mixnorm.estimators.quadratic import check_enough_trials
 from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions
 
@@ -72,6 +73,8 @@ def stability_selection(
     n_sensors: int | None = None,
     threshold: float | None = None,
     trial_groups: Sequence | None = None,
+    noise=None,
+    ridge: float = 0.0,
     group_weights=None,
     class_weight=None,
     tol: float = 1e-3,
@@ -99,6 +102,8 @@ def stability_selection(
         In (0.5, 1]. None: the smallest at which ``error_bound`` is at most 1, (1 + n_sensors²/G)/2.
     trial_groups : array of n labels
         Trials of one label (a character, a block) stay in the same half.
+    noise, ridge
+        As in `GroupSVC`; a named noise is estimated from every half by itself.
     group_weights : array or dict, as in `GroupSVC`
         Sensors of weight 0 have the frequency 1, of weight infinity 0; neither counts in the bound.
     class_weight, tol, max_iter
@@ -122,11 +127,15 @@ def stability_selection(
     check_count(n_resamplings, "n_resamplings")
     halves = complementary_halves(signs, trial_groups, n_resamplings, check_random_state(random_state))
     weights = np.stack([class_balance(half, signs, classes, class_weight) for half in halves.T.astype(float)], axis=1)
-    stack = Objective("group", 2.0, groups, group_weights, True).stack(trials, signs, weights)
+    objective = Objective("group", 2.0, groups, group_weights, True, as_noise(noise), ridge)
+    stack = objective.stack(trials, signs, weights)
+    for half in halves.T:
+        check_enough_trials(objective.noise, signs, half, classes, "in one half of the trials")
+    quadratic = objective.quadratic(stack, halves.astype(float))
     kept, free = stack.group_weights[0, :, 0] == 0, stack.penalised[0, :, 0]
     n_free = int(free.sum())
     n_sensors = _check_n_sensors(n_sensors, n_free)
-    ranks = entry_order(stack, n_sensors, SolverOptions("auto", tol, max_iter))
+    ranks = entry_order(stack, n_sensors, SolverOptions("auto", tol, max_iter), quadratic)
     frequencies = np.where(kept, 1.0, np.mean(free[:, None] & (ranks < n_sensors + kept.sum()), axis=1))
     threshold = _check_threshold(threshold, n_sensors, n_free)
     labels = stack.groups.labels.copy()

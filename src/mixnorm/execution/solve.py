@@ -43,13 +43,24 @@ def solve(
         return room.ask(stack, alphas, similarities, options)
     if is_elsewhere() or effective_n_jobs(n_jobs) == 1:
         return solve_directly(stack, alphas, similarities, options)
+    return _in_parallel(stack, (alphas, similarities), options, n_jobs)
+
+
+def _in_parallel(
+    stack: Stack, grids: tuple[np.ndarray, np.ndarray | None], options: SolverOptions, n_jobs: int | None
+) -> list[Solution]:
+    """Solve the columns of a stack in parallel jobs, or its data sets where each holds one problem alone."""
+    B, K = stack.shape[0], stack.shape[-1]
+    by_column = K > 1 or B == 1
+    cells = (
+        [(np.arange(B), np.array([k])) for k in range(K)] if by_column else [(np.array([i]), [0]) for i in range(B)]
+    )
     parts = Parallel(n_jobs=n_jobs)(
         delayed(solve_directly)(
-            stack.take(np.arange(stack.shape[0]), np.array([k])),
-            alphas[:, :, k : k + 1],
-            None if similarities is None else similarities[:, :, k : k + 1],
+            stack.take(rows, columns),
+            *(None if grid is None else grid[:, rows][:, :, columns] for grid in grids),
             options,
         )
-        for k in range(stack.shape[-1])
+        for rows, columns in cells
     )
-    return [Solution.join(pieces) for pieces in zip(*parts, strict=True)]
+    return [Solution.join(pieces, axis=-1 if by_column else 0) for pieces in zip(*parts, strict=True)]

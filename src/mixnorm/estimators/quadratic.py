@@ -1,0 +1,286 @@
+r"""The quadratic part of a penalty, ½ w'N w, where N is the identity or a covariance of the noise.
+
+With ``penalty="l2"`` it is the penalty, alpha · ½ w'N w. In the coordinates v = R w, N = R'R, that is the plain
+ℓ2 problem on whitened trials z = R⁻'x: x·w = z·v and w'N w = ‖v‖². Beside a norm it is ridge · ½ w'N w, which a stack
+holds as a similarity term with the centre 0 and the metric N: ridge/2 · ‖R w‖².
+
+An estimate of the noise is made of the training trials of the problem at hand. Each fold has its own, so that it
+becomes a data set of its own in the stack that is solved.
+"""
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import numpy as np
+
+from mixnorm.core.groups import Groups
+from mixnorm.core.metric import DenseMetric, Metric, join_metrics
+from mixnorm.core.problem import Solution, Stack
+from mixnorm.execution import SolverOptions, solve
+from mixnorm.noise import NOISES, estimate, layout_for
+
+#: How far a given noise matrix may be from symmetric, relative to its largest entry.
+_ASYMMETRY = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """The noise covariance N of K problems on the trials of one subject.
+
+    Attributes
+    ----------
+    given : str, or ndarray of shape (d, d)
+        Name of an estimate, or the matrix itself.
+    X : ndarray of shape (n, d)
+    signs : ndarray of shape (n,)
+        −1 or +1.
+    sample_weight : ndarray of shape (n, K)
+        Weights of the trials that each problem's N is estimated from, without class weights.
+    groups : Groups
+    covered : ndarray of shape (G,)
+        Groups that have a part in N: those that may be chosen.
+    """
+
+    given: str | np.ndarray
+    X: np.ndarray
+    signs: np.ndarray
+    sample_weight: np.ndarray
+    groups: Groups
+    covered: np.ndarray
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        """The features that N covers, (m,)."""
+        return np.flatnonzero(self.covered[self.groups.index])
+
+    @cached_property
+    def metrics(self) -> list[Metric]:
+        """N of every problem, as metrics of the m features; a matrix that was given serves all problems."""
+        if not isinstance(self.given, str):
+            return [DenseMetric.of_covariance(self.given[np.ix_(self.features, self.features)])]
+        X, layout = self.X[:, self.features], layout_for(self.given, self.groups.only(self.covered))
+        return [estimate(self.given, X, self.signs, weights, layout) for weights in self.sample_weight.T]
+
+    def take(self, columns: np.ndarray) -> "Noise":
+        """Return the noise of some of the problems."""
+        return replace(self, sample_weight=self.sample_weight[:, columns])
+
+    def last(self) -> "FittedNoise":
+        """Return the noise of the last problem."""
+        return FittedNoise(self.metrics[-1], self.features, self.groups.n_features)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedNoise:
+    """The noise of a fitted model: a metric of some of its features."""
+
+    metric: Metric
+    features: np.ndarray
+    n_features: int
+
+    def matrix(self) -> np.ndarray:
+        """Return N, (d, d); zero for features that have no part in it."""
+        N = np.zeros((self.n_features, self.n_features))
+        N[np.ix_(self.features, self.features)] = self.metric.gram(np.arange(len(self.features)))[0, 0]
+        return N
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """The quadratic part of K problems on the trials of one subject.
+
+    Attributes
+    ----------
+    noise : Noise or None
+        None for the identity.
+    ridge : float
+        Its strength beside a norm; 0 with ℓ2, whose strength is alpha.
+    """
+
+    noise: Noise | None
+    ridge: float
+
+    def take(self, columns: np.ndarray) -> "Quadratic":
+        """Return the quadratic part of some of the problems."""
+        return replace(self, noise=None if self.noise is None else self.noise.take(columns))
+
+    def solve(
+        self, stack: Stack, alphas: np.ndarray, options: SolverOptions, n_jobs: int | None = None
+    ) -> list[Solution]:
+        """Solve the problems of a stack, B = 1, with this quadratic part, at alphas (A, 1, K)."""
+        prepared = self.prepared(stack)
+        by_data_set = prepared.stack.shape[0] > 1
+        grid = alphas.swapaxes(1, 2) if by_data_set else alphas
+        solutions = solve(prepared.stack, grid, options, n_jobs=n_jobs)
+        return prepared.restored([_as_columns(s) for s in solutions] if by_data_set else solutions)
+
+    def prepared(self, stack: Stack) -> "_Prepared":
+        """Return the stack that is solved in the place of one, B = 1, without the quadratic part."""
+        return _beside_a_norm(stack, self) if stack.penalty.is_norm else _whitened(stack, self.noise)
+
+
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """A stack to be solved, and how coefficients of the problems asked for follow from its solutions.
+
+    Attributes
+    ----------
+    stack : Stack
+    features : ndarray of shape (m,)
+        The features whose coefficients change.
+    metrics : list of Metric
+        With ℓ2 those that the trials were whitened with; empty where coefficients are taken as they are.
+    n_features : int
+        Number of features of the problems asked for.
+    """
+
+    stack: Stack
+    features: np.ndarray
+    metrics: list[Metric]
+    n_features: int
+
+    def restored(self, solutions: list[Solution]) -> list[Solution]:
+        """Return solutions with the coefficients of the problems asked for, B = 1."""
+        W = np.stack([s.W[0, 0] for s in solutions])  # (A, m or d, K)
+        full = np.zeros((len(W), self.n_features, W.shape[2]))
+        if not self.metrics:
+            full[:, self.features] = W
+        else:
+            full[:] = W
+            for k in range(W.shape[2]):
+                metric = self.metrics[k if len(self.metrics) > 1 else 0]
+                full[:, self.features, k] = metric.unwhiten(W[:, self.features, k].T).T
+        return [replace(s, W=w[None, None]) for s, w in zip(solutions, full, strict=True)]
+
+
+def _whitened(stack: Stack, noise: Noise) -> _Prepared:
+    """With ℓ2: whiten the trials, each problem with its own metric. Sensors of weight 0 leave N."""
+    free = stack.group_weights[0, :, -1][stack.groups.index][noise.features] == 0
+    penalised, metrics = noise.features[~free], noise.metrics
+    if free.any():
+        kept = np.flatnonzero(~free)
+        metrics = [DenseMetric.of_covariance(metric.gram(kept)[0, 0]) for metric in metrics]
+    X = np.repeat(stack.X, len(metrics), axis=0)
+    for own, metric in zip(X[:, 0], metrics, strict=True):
+        own[:, penalised] = metric.whiten(own[:, penalised])
+    prepared = replace(stack if len(metrics) == 1 else _as_data_sets(stack), X=X)
+    return _Prepared(prepared, penalised, metrics, stack.groups.n_features)
+
+
+def _beside_a_norm(stack: Stack, term: Quadratic) -> _Prepared:
+    """Beside a norm: ridge · ½ w'N w as a similarity term with the centre 0, on the features that N covers."""
+    features, metrics, reduced = np.arange(stack.groups.n_features), [], stack
+    if term.noise is not None:
+        features, metrics, kept = term.noise.features, term.noise.metrics, term.noise.covered
+        reduced = replace(
+            stack,
+            X=stack.X[..., features],
+            groups=stack.groups.only(kept),
+            group_weights=stack.group_weights[:, kept],
+        )
+    if len(metrics) > 1:
+        reduced = _as_data_sets(reduced)
+    B, T, _, d, K = reduced.shape
+    prepared = replace(
+        reduced,
+        similarity=np.full((B, K), term.ridge / 2),
+        center=np.zeros((B, T, d, K)),
+        metric=join_metrics(metrics) if metrics else None,
+    )
+    return _Prepared(prepared, features, [], stack.groups.n_features)
+
+
+def _as_data_sets(stack: Stack) -> Stack:
+    """Return a stack of one data set and K problems as K data sets of one problem each."""
+
+    def turned(array: np.ndarray) -> np.ndarray:
+        return np.moveaxis(array[0], -1, 0)[..., None]
+
+    K = stack.shape[-1]
+    names = ("sample_weight", "alpha", "group_weights", "similarity")
+    return replace(
+        stack,
+        X=np.broadcast_to(stack.X, (K, *stack.X.shape[1:])),
+        y=np.broadcast_to(stack.y, (K, *stack.y.shape[1:])),
+        **{name: turned(getattr(stack, name)) for name in names},
+    )
+
+
+def _as_columns(solution: Solution) -> Solution:
+    """Return the solution of K data sets of one problem each as that of one data set of K problems."""
+    return Solution(*(np.moveaxis(getattr(solution, f.name)[..., 0], 0, -1)[None] for f in fields(solution)))
+
+
+def solve_with(
+    quadratic: Quadratic | None, stack: Stack, alphas: np.ndarray, options: SolverOptions, n_jobs: int | None = None
+) -> list[Solution]:
+    """Solve a stack, B = 1, at alphas (A, 1, K), with a quadratic part or without."""
+    if quadratic is None:
+        return solve(stack, alphas, options, n_jobs=n_jobs)
+    return quadratic.solve(stack, alphas, options, n_jobs)
+
+
+def check_quadratic(noise, ridge, penalty: str, n_features: int) -> None:
+    """Refuse a noise or a ridge that is none, and combinations that would have no effect."""
+    if not (isinstance(ridge, float | int | np.number) and np.isfinite(ridge) and ridge >= 0):
+        raise ValueError(
+            f"Invalid value for the 'ridge' parameter. Allowed are finite values from 0, but got {ridge!r} instead."
+        )
+    if ridge > 0 and penalty == "l2":
+        raise ValueError(
+            f"ridge={ridge!r} has no place beside penalty='l2', which is a ridge itself: use alpha as its strength, "
+            "with ridge=0."
+        )
+    if noise is None:
+        return
+    if isinstance(noise, str):
+        if noise not in NOISES:
+            raise ValueError(
+                "Invalid value for the 'noise' parameter. Allowed are None, "
+                f"{', '.join(map(repr, NOISES))} and a matrix, but got {noise!r} instead."
+            )
+    else:
+        _check_matrix(noise, n_features)
+    if penalty != "l2" and ridge == 0:
+        raise ValueError(
+            f"noise has no effect with penalty={penalty!r} and ridge=0: set ridge > 0, or use penalty='l2'."
+        )
+
+
+def _check_matrix(noise: np.ndarray, n_features: int) -> None:
+    """Refuse a noise matrix of the wrong size, or one that is not symmetric and positive definite."""
+    if noise.shape != (n_features, n_features):
+        raise ValueError(
+            f"noise must be a matrix of shape ({n_features}, {n_features}), one row and column per feature, but its "
+            f"shape is {noise.shape}."
+        )
+    if not np.isfinite(noise).all():
+        row, column = np.argwhere(~np.isfinite(noise))[0]
+        raise ValueError(f"noise must be finite, but its entry ({row}, {column}) is {noise[row, column]}.")
+    difference = np.abs(noise - noise.T)
+    if difference.max() > _ASYMMETRY * np.abs(noise).max():
+        row, column = np.unravel_index(np.argmax(difference), noise.shape)
+        raise ValueError(
+            f"noise must be symmetric, but its entry ({row}, {column}) is {noise[row, column]:.6g} and its entry "
+            f"({column}, {row}) is {noise[column, row]:.6g}."
+        )
+    smallest = float(np.linalg.eigvalsh(noise)[0])
+    if not smallest > 0:
+        raise ValueError(
+            f"noise must be positive definite, but its smallest eigenvalue is {smallest:.3g}; add a small multiple of "
+            "the identity."
+        )
+
+
+def check_enough_trials(noise, signs: np.ndarray, weights: np.ndarray, classes: np.ndarray, whose: str = "") -> None:
+    """Refuse to estimate a noise covariance with fewer than two trials of a class."""
+    if not isinstance(noise, str):
+        return
+    for sign, label in zip((-1, 1), classes.tolist(), strict=True):
+        count = int((weights[signs == sign] > 0).sum())
+        if count < 2:
+            raise ValueError(
+                f"noise={noise!r} is estimated from at least two trials of each class, but class {label!r} has "
+                f"{count} {whose}".rstrip()
+                + "."
+            )

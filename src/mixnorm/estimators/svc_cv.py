@@ -1,0 +1,239 @@
+"""`GroupSVCCV`: the classifier of one subject with its parameters chosen by cross-validation."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+
+import numpy as np
+from sklearn.utils.metadata_routing import MetadataRouter
+
+from mixnorm.core.problem import Stack
+from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected
+from mixnorm.estimators.folds import Fold, cv_routing, route, score_folds, split_folds
+from mixnorm.estimators.inputs import all_or_nothing
+from mixnorm.estimators.objective import Objective, check_alphas, make_penalty, warn_unconverged
+from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_with
+from mixnorm.estimators.svc import TO_THE_USER, SingleSubject, second_stage
+from mixnorm.estimators.weights import class_balance
+from mixnorm.execution import SolverOptions, together_elsewhere
+
+
+class GroupSVCCV(SingleSubject):
+    r"""`GroupSVC` with alpha, and q and ridge if several are given, chosen by cross-validation.
+
+    All folds and alphas, and the path of the refit on all trials, go to the solver in one call.
+
+    Parameters
+    ----------
+    alphas : int or sequence of floats
+        A number: a log grid from alpha_max (on all training data, for each q) down to 1e-3 of it; for ``penalty="l2"``
+        with noise from 100 alpha_max.
+    penalty, groups, group_weights, fit_intercept, class_weight, tol, max_iter, solver
+        As in `GroupSVC`; so are arrays of other libraries, and devices, on which ``n_jobs`` has no effect.
+    q : float or sequence of floats
+    noise : str, array of shape (d, d), or None
+        As in `GroupSVC`. A named estimate is made for every fold from its own training trials.
+    ridge : float or sequence of floats
+    adaptive : bool
+        The adaptive norm: alpha of a first stage is chosen by CV with plain weights, then every fold takes its
+        weights β_g = 1/‖w*_g‖_q (over their geometric mean) from its own first-stage fit, the refit from the full one.
+    cv : int, splitter or iterable of splits
+    scoring : str or callable
+    rule : {"best", "1se"}
+        The best mean score (among scores within 1e-12 the sparser model), or the largest alpha whose mean score is
+        within one standard error of the best (for several q the one with the fewest sensors).
+    max_sensors : int or None
+        Only models with at most this many sensors are considered.
+    n_jobs : int or None
+        Folds in parallel.
+
+    Attributes
+    ----------
+    alpha_, q_, ridge_ : float
+        What was chosen.
+    alphas_ : ndarray of shape (A,), or (Q, A) for several q
+        Several ridges add an axis in front, here and in ``scores_`` and ``n_selected_``.
+    scores_ : ndarray of shape (A, folds) or (Q, A, folds)
+    n_selected_ : ndarray of shape (A,) or (Q, A)
+        Number of sensors along the refit path.
+    path_coefs_, path_intercepts_ : ndarray of shape (A, d) and (A,)
+        The refit path at the chosen q and ridge: what fewer or more sensors would have given.
+    coef_, intercept_, classes_, groups_, group_norms_, selected_groups_, n_iter_, dual_gap_, objective_
+        Of the model refitted on all trials, as in `GroupSVC`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixnorm import GroupSVCCV
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.tile([0, 1], 60)
+    >>> X = rng.standard_normal((120, 6, 3))
+    >>> X[y == 1, 2] += 1
+    >>> model = GroupSVCCV(alphas=10, rule="1se").fit(X, y)
+    >>> model.selected_groups_
+    array([2])
+    """
+
+    def __init__(
+        self,
+        alphas=20,
+        *,
+        penalty="group",
+        q=2.0,
+        noise=None,
+        ridge=0.0,
+        groups=None,
+        group_weights=None,
+        adaptive=False,
+        fit_intercept=True,
+        class_weight=None,
+        cv=3,
+        scoring="roc_auc",
+        rule="best",
+        max_sensors=None,
+        n_jobs=None,
+        tol=1e-6,
+        max_iter=10_000,
+        solver="auto",
+    ):
+        self.alphas = alphas
+        self.penalty = penalty
+        self.q = q
+        self.noise = noise
+        self.ridge = ridge
+        self.groups = groups
+        self.group_weights = group_weights
+        self.adaptive = adaptive
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.max_sensors = max_sensors
+        self.n_jobs = n_jobs
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+
+    @all_or_nothing
+    def fit(self, X, y, sample_weight=None, **params) -> "GroupSVCCV":
+        """Choose the parameters by cross-validation and fit on all trials.
+
+        Parameters
+        ----------
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs (EEG taken in µV)
+        y : array of shape (n,)
+        sample_weight : array of shape (n,)
+            Also given to the scorer.
+        **params : dict
+            ``groups``: one label per trial, for a group-wise splitter (trials of one character stay together). With
+            metadata routing enabled, whatever splitter and scorer request.
+
+        Returns
+        -------
+        self
+        """
+        check_rule(self.rule, self.max_sensors)
+        options = SolverOptions.of(self)
+        objectives = self._objectives()
+        trials, signs, weights = self._read(X, y, sample_weight)
+        routed = route(self, params, sample_weight)
+        labels = self.classes_[(signs > 0).astype(int)]
+        folds = split_folds(self.cv, trials.matrix, labels, routed.split, self.scoring)
+        stack = objectives[0].stack(trials, signs, self._columns(weights, signs, folds))
+        own_weights = np.stack([*(weights * fold.train for fold in folds), weights], axis=1)
+        self._check_enough_trials(objectives[0].noise, signs, own_weights)
+        quadratics = _shared([objective.quadratic(stack, own_weights) for objective in objectives])
+        parts = [trials.matrix[fold.test] for fold in folds]
+        score = partial(
+            score_folds, folds=folds, parts=parts, labels=labels, scoring=self.scoring, params=routed.score
+        )
+        stacks = [replace(stack, penalty=make_penalty(self.penalty, objective.q)) for objective in objectives]
+        grids = [_Grid(*each, options) for each in zip(stacks, quadratics, strict=True)]
+        stages = together_elsewhere([partial(self._stages, grid, score) for grid in grids])
+        candidates = [stage[-1] for stage in stages]
+        best, alpha = choose(candidates, self.rule, self.max_sensors)
+        self._set_choice(candidates, objectives[best], alpha, best)
+        found = candidates[best]
+        solved = [solution for stage in stages for choice in stage for solution in choice.solutions]
+        warn_unconverged(solved, self.tol, stacklevel=TO_THE_USER)
+        self._keep(trials, found.stack, found.solutions[alpha], objectives[best].norm_order)
+        self._keep_noise(quadratics[best])
+        self.path_coefs_ = np.stack([s.W[0, 0, :, -1] for s in found.solutions]).astype(trials.dtype)
+        self.path_intercepts_ = np.stack([s.b[0, 0, -1] for s in found.solutions]).astype(trials.dtype)
+        return self
+
+    def _objectives(self) -> list[Objective]:
+        """The objectives to choose from: every ridge with every q, the ridge first. With ℓ1 and ℓ2 all q are alike."""
+        return [
+            Objective.of(self, q, ridge) for ridge, q in product(_values(self.ridge, "ridge"), _values(self.q, "q"))
+        ]
+
+    def _columns(self, weights: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.ndarray:
+        """Weights (n, folds + 1): the training trials of every fold, then all trials for the refit."""
+        how = signs, self.classes_, self.class_weight
+        everything = class_balance(weights, *how)  # first: a class without any trial is no fold's fault
+        columns = [
+            class_balance(weights * fold.train, *how, f"in the training part of fold {k} of cv ")
+            for k, fold in enumerate(folds)
+        ]
+        return np.stack([*columns, everything], axis=1)
+
+    def _check_enough_trials(self, noise, signs: np.ndarray, weights: np.ndarray) -> None:
+        """Refuse a noise estimate from too few trials, of all of them first: that is no fold's fault."""
+        check_enough_trials(noise, signs, weights[:, -1], self.classes_)
+        for k, own in enumerate(weights.T[:-1]):
+            check_enough_trials(noise, signs, own, self.classes_, f"in the training part of fold {k} of cv")
+
+    def _stages(self, grid: "_Grid", score: Callable) -> list[Choice]:
+        """Solve and score one grid of alphas; for the adaptive norm, twice."""
+        found = self._solved(grid, score)
+        if not self.adaptive:
+            return [found]
+        _, first = choose([found], "best", None)
+        q = grid.stack.penalty.q
+        second = replace(grid, stack=second_stage(grid.stack, found.solutions[first], q))
+        return [found, self._solved(second, score)]
+
+    def _solved(self, grid: "_Grid", score: Callable) -> Choice:
+        alphas = check_alphas(self.alphas, grid.stack, grid.quadratic)
+        columns = np.repeat(alphas[:, None, None], grid.stack.shape[-1], axis=2)
+        solutions = solve_with(grid.quadratic, grid.stack, columns, grid.options, self.n_jobs)
+        return Choice(grid.stack, alphas, solutions, score(solutions), count_selected(grid.stack, solutions))
+
+    def _set_choice(self, candidates: list[Choice], chosen: Objective, alpha: int, best: int) -> None:
+        """Set what was chosen, and what it was chosen from: axes for ridge and q only where several were given."""
+        self.alpha_ = float(candidates[best].alphas[alpha])
+        self.q_, self.ridge_ = float(chosen.q), float(chosen.ridge)
+        axes = [len(value) for value in (self.ridge, self.q) if np.ndim(value) > 0]
+        for name in ("alphas", "scores", "n_selected"):
+            stacked = np.stack([getattr(c, name) for c in candidates])
+            setattr(self, f"{name}_", stacked.reshape(*axes, *stacked.shape[1:]))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return how metadata reach the splitter and the scorer."""
+        return cv_routing(self)
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """The folds and the refit of one q and one ridge, to be solved at a grid of alphas."""
+
+    stack: Stack
+    quadratic: Quadratic | None
+    options: SolverOptions
+
+
+def _values(given, name: str) -> list:
+    """Return the values to choose from, of one or several."""
+    values = list(np.atleast_1d(np.asarray(given, dtype=object)))
+    if not values:
+        raise ValueError(f"{name} must hold at least one value.")
+    return values
+
+
+def _shared(quadratics: list[Quadratic | None]) -> list[Quadratic | None]:
+    """Let all quadratic parts, which differ in the ridge alone, estimate the noise once."""
+    noise = next((term.noise for term in quadratics if term is not None and term.noise is not None), None)
+    return [term if term is None or noise is None else replace(term, noise=noise) for term in quadratics]

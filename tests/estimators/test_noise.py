@@ -56,7 +56,9 @@ def convex(problem, fit_intercept=True):
                 cost += alpha * weight * (cp.norm2(block) if q == 2 else cp.pnorm(block, q))
     task = cp.Problem(cp.Minimize(cost), constraints)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an inaccurate solution is a warning; its value is an upper bound all the same
+        warnings.simplefilter(
+            "ignore"
+        )  # an inaccurate solution is a warning; its value is an upper bound all the same
         for tol in (1e-10, 1e-8):
             limits = {"tol_gap_rel": tol, "tol_gap_abs": 0.01 * tol, "tol_feas": tol, "max_iter": 500}
             task.solve(solver=cp.CLARABEL, **limits)
@@ -305,14 +307,14 @@ def test_bad_noise_and_ridge_are_refused(settings, words):
 
 def test_sensors_of_unequal_size_are_refused_but_for_the_shrunk_estimate():
     X, y, groups = random_problem(np.random.default_rng(17), 40, 3, [2, 3, 2])
-    with pytest.raises(ValueError, match="sensor 0 has 2 and sensor 1 has 3. Use noise='shrunk'"):
+    with pytest.raises(ValueError, match=r"sensor 0 has 2 and sensor 1 has 3\. Use noise='shrunk'"):
         GroupSVC(0.1, penalty="l2", noise="structured", groups=groups).fit(X, y)
     model = GroupSVC(0.1, penalty="l2", noise="shrunk", groups=groups).fit(X, y)
     assert model.dual_gap_ <= 1e-6
 
 
 def test_too_few_trials_of_a_class_are_named():
-    X, y, groups = random_problem(np.random.default_rng(18), 40, 3, 3, flipped=0.0)
+    X, _, groups = random_problem(np.random.default_rng(18), 40, 3, 3, flipped=0.0)
     labels = np.where(np.arange(40) < 1, "target", "other")
     settings = {"penalty": "l2", "noise": "structured", "groups": groups}
     with pytest.raises(ValueError, match="at least two trials of each class, but class 'target' has 1"):

@@ -1,7 +1,7 @@
-"""The one funnel through which data enter the estimators: tables, arrays of epochs, mne.Epochs.
+"""Reading of the data that estimators are given: tables, arrays of epochs, mne.Epochs.
 
-Whatever comes in leaves as a float64 matrix with one column per feature, channel-major, and knows the names it came
-with, so that every error can name the trial and the channel.
+All of them become a float64 matrix with one column per feature, channel-major, with the names of its channels, so that
+every error can name the trial and the channel.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from mixnorm.core.arrays import is_array, is_numpy_array, to_numpy
 from mixnorm.core.groups import Groups
-from mixnorm.execution.device import at_home, home_of, hosted
+from mixnorm.execution.dispatch import fitted_on_host, foreign_array, in_library_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +69,14 @@ class Trials:
 def all_or_nothing(fit: Callable) -> Callable:
     """Decorate a fit so that data it refuses leave the estimator as it was, fitted or not.
 
-    Arrays of other libraries, which scikit-learn's array API dispatch lets in, are `hosted`.
+    Arrays of other libraries, which scikit-learn's array API dispatch lets in, are read by `fitted_on_host`.
     """
 
     @wraps(fit)
     def guarded(self, *args, **kwargs):
         before = dict(vars(self))
         try:
-            with hosted(self, args, kwargs) as (args, kwargs):
+            with fitted_on_host(self, args, kwargs) as (args, kwargs):
                 return fit(self, *args, **kwargs)
         except BaseException:
             vars(self).clear()
@@ -114,10 +114,10 @@ def read_predict(estimator, X) -> Trials:
 
     The matrix stays in the library and on the device of X where scikit-learn's array API dispatch lets it in.
     """
-    home = home_of(X)
-    if home is not None:
-        trials = read_predict(estimator, to_numpy(home))
-        return replace(trials, matrix=at_home(home, trials.matrix))
+    given = foreign_array(X)
+    if given is not None:
+        trials = read_predict(estimator, to_numpy(given))
+        return replace(trials, matrix=in_library_of(given, trials.matrix))
     if is_epochs(X) or _n_dim(X) == 3:
         trials = _read_epochs(X)
         trials = _match_channels(trials, estimator)

@@ -16,7 +16,7 @@ import numpy as np
 from mixnorm.core.groups import Groups
 from mixnorm.core.metric import DenseMetric, Metric, join_metrics
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.execution import SolverOptions, solve
+from mixnorm.execution import SolverOptions, few_threads, solve
 from mixnorm.noise import NOISES, estimate, layout_for
 
 #: How far a given noise matrix may be from symmetric, relative to its largest entry.
@@ -59,7 +59,8 @@ class Noise:
         if not isinstance(self.given, str):
             return [DenseMetric.of_covariance(self.given[np.ix_(self.features, self.features)])]
         X, layout = self.X[:, self.features], layout_for(self.given, self.groups.only(self.covered))
-        return [estimate(self.given, X, self.signs, weights, layout) for weights in self.sample_weight.T]
+        with few_threads(X):
+            return [estimate(self.given, X, self.signs, weights, layout) for weights in self.sample_weight.T]
 
     def take(self, columns: np.ndarray) -> "Noise":
         """Return the noise of some of the problems."""
@@ -161,8 +162,9 @@ def _whitened(stack: Stack, noise: Noise) -> _Prepared:
         kept = np.flatnonzero(~free)
         metrics = [DenseMetric.of_covariance(metric.gram(kept)[0, 0]) for metric in metrics]
     X = np.repeat(stack.X, len(metrics), axis=0)
-    for own, metric in zip(X[:, 0], metrics, strict=True):
-        own[:, penalised] = metric.whiten(own[:, penalised])
+    with few_threads(stack.X):
+        for own, metric in zip(X[:, 0], metrics, strict=True):
+            own[:, penalised] = metric.whiten(own[:, penalised])
     prepared = replace(stack if len(metrics) == 1 else _as_data_sets(stack), X=X)
     return _Prepared(prepared, penalised, metrics, stack.groups.n_features)
 

@@ -16,7 +16,7 @@ from mixnorm.estimators.objective import Objective, check_alphas, make_penalty, 
 from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_with
 from mixnorm.estimators.svc import TO_THE_USER, SingleSubject, second_stage
 from mixnorm.estimators.weights import class_balance
-from mixnorm.execution import SolverOptions, together_elsewhere
+from mixnorm.execution import SolverOptions, together_on_device
 
 
 class GroupSVCCV(SingleSubject):
@@ -151,7 +151,7 @@ class GroupSVCCV(SingleSubject):
         )
         stacks = [replace(stack, penalty=make_penalty(self.penalty, objective.q)) for objective in objectives]
         grids = [_Grid(*each, options) for each in zip(stacks, quadratics, strict=True)]
-        stages = together_elsewhere([partial(self._stages, grid, score) for grid in grids])
+        stages = together_on_device([partial(self._stages, grid, score) for grid in grids])
         candidates = [stage[-1] for stage in stages]
         best, alpha = choose(candidates, self.rule, self.max_sensors)
         self._set_choice(candidates, objectives[best], alpha, best)

@@ -1,8 +1,8 @@
-"""Many fits at once: each runs in a thread of its own, and what they want solved goes to the device as one stack.
+"""Many fits at once: each runs in a thread of its own, and the stacks of all of them are solved as one.
 
-A GPU is no faster at 4 problems than at 400. Fits that go through the same stages (the splits and subjects of a study)
-ask for stacks of the same kind at the same time; these become the data sets of one stack. What several of them ask for
-(the first stage of the adaptive norm is GSVM-2) is solved once. No fit knows of the others.
+A GPU takes as long for 4 problems as for 400. Fits that go through the same stages (the splits and subjects of a
+study) submit stacks of the same kind at the same time; these become the data sets of one stack. A stack that several
+of them submit (the first stage of the adaptive norm is GSVM-2) is solved once. A fit does not depend on the others.
 """
 
 import threading
@@ -15,10 +15,10 @@ import numpy as np
 from sklearn import config_context, get_config
 
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.execution.device import is_elsewhere, send_once
+from mixnorm.execution.device import on_device, to_device
 from mixnorm.execution.direct import SolverOptions, solve_directly
 
-_ROOM: ContextVar["_WaitingRoom | None"] = ContextVar("waiting_room", default=None)
+_BATCHER: ContextVar["_Batcher | None"] = ContextVar("batcher", default=None)
 
 
 @dataclass(eq=False)
@@ -68,23 +68,23 @@ class _KnownTrials:
             return X
 
 
-class _WaitingRoom:
-    """Where fits wait until all others wait too; then everything is solved."""
+class _Batcher:
+    """Collects the stacks of several fits until every fit waits for one; then solves them all."""
 
     def __init__(self, n_fits: int):
         self._change = threading.Condition()
         self._fitting, self._waiting = n_fits, []
-        self._served: list[_Request] = []
+        self._being_solved: list[_Request] = []
         self._closed: BaseException | None = None
-        # Threads that want the interpreter at once get in each other's way, and in the device's: one runs at a time.
-        self.baton = threading.Lock()
+        # Threads that compete for the interpreter slow each other and the device down: one runs at a time.
+        self.running = threading.Lock()
         self._known = _KnownTrials()
         self._trials: tuple[tuple, Stack] | None = None
 
-    def ask(
+    def submit(
         self, stack: Stack, alphas: np.ndarray, similarities: np.ndarray | None, options: SolverOptions
     ) -> list[Solution]:
-        """Wait for a stack to be solved; called by a fit, in its thread."""
+        """Submit a stack and wait until it is solved; called by a fit, in its thread."""
         stack = replace(stack, X=self._known.first_like(stack.X))
         request = _Request(stack, alphas, similarities, options)
         with self._change:
@@ -92,50 +92,50 @@ class _WaitingRoom:
                 raise self._closed
             self._waiting.append(request)
             self._change.notify()
-        self.baton.release()
+        self.running.release()
         request.done.wait()
-        self.baton.acquire()
+        self.running.acquire()
         if request.error is not None:
             raise request.error
         return request.solutions
 
-    def part(self, number: int) -> None:
-        """Say that a fit goes on as so many."""
+    def split_fit(self, number: int) -> None:
+        """Count one fit as so many from now on."""
         with self._change:
             self._fitting += number - 1
 
-    def leave(self) -> None:
-        """Say that a fit is over."""
+    def end_fit(self) -> None:
+        """Count one fit less: it has ended."""
         with self._change:
             self._fitting -= 1
             self._change.notify()
 
-    def serve(self) -> None:
-        """Solve what is asked for until all fits are over; called by the thread that owns the device."""
+    def run(self) -> None:
+        """Solve what is submitted until all fits have ended; called by the thread that owns the device."""
         while True:
             with self._change:
                 self._change.wait_for(lambda: len(self._waiting) == self._fitting)
                 if not self._fitting:
                     return
-                self._served, self._waiting = self._waiting, []
+                self._being_solved, self._waiting = self._waiting, []
             by_kind: dict[tuple, list[_Request]] = {}
-            for request in self._served:
+            for request in self._being_solved:
                 by_kind.setdefault(request.kind(), []).append(request)
             for alike in by_kind.values():
                 self._solve(alike)
-                for request in alike:  # they go on while the device is busy with the next kind
+                for request in alike:  # these fits continue while the device is busy with the next kind
                     request.done.set()
 
     def close(self, error: BaseException) -> None:
-        """Send all fits home with an error, those that wait and those that come."""
+        """End all fits with an error, those that wait and those that submit later."""
         with self._change:
             self._closed = error
-            for request in self._served + self._waiting:
+            for request in self._being_solved + self._waiting:
                 request.error = error
                 request.done.set()
 
     def _solve(self, requests: list[_Request]) -> None:
-        """Solve requests of one kind as one stack, and hand every one its part."""
+        """Solve requests of one kind as one stack, and give every request its part of the solutions."""
         unlike: dict[tuple, list[_Request]] = {}
         for request in requests:
             unlike.setdefault(request.content(), []).append(request)
@@ -161,7 +161,7 @@ class _WaitingRoom:
         key = tuple((_where(stack.X), _some_of(stack.X), stack.y.tobytes()) for stack in stacks)
         if self._trials is None or self._trials[0] != key:
             merged = _merge(stacks)
-            merged = replace(merged, X=send_once(merged.X), y=send_once(merged.y))
+            merged = replace(merged, X=to_device(merged.X), y=to_device(merged.y))
             self._trials = key, merged
         merged = self._trials[1]
         same = replace(stacks[0], X=merged.X, y=merged.y)
@@ -171,55 +171,55 @@ class _WaitingRoom:
 def together(tasks: Sequence[Callable[[], Any]]) -> list:
     """Return the results of all tasks, each a fit or more, whose stacks are solved together.
 
-    A fit that is one of several may have parts that go together in turn; they wait where the fit would.
+    A fit that is one of several may itself consist of tasks that are solved together.
     """
-    room = _ROOM.get()
+    batcher = _BATCHER.get()
     if not tasks:
         return []
-    if room is not None:
-        return _parts(room, tasks)
-    room = _WaitingRoom(len(tasks))
-    return _run(tasks, room, room.leave, room.serve)
+    if batcher is not None:
+        return _parts(batcher, tasks)
+    batcher = _Batcher(len(tasks))
+    return _run(tasks, batcher, batcher.end_fit, batcher.run)
 
 
-def together_elsewhere(tasks: Sequence[Callable[[], Any]]) -> list:
-    """Return the results of tasks, which go together where a device solves what they ask, else one after the other."""
-    return together(tasks) if is_elsewhere() and len(tasks) > 1 else [task() for task in tasks]
+def together_on_device(tasks: Sequence[Callable[[], Any]]) -> list:
+    """Return the results of tasks, whose stacks are solved together on a device; on the host one after the other."""
+    return together(tasks) if on_device() and len(tasks) > 1 else [task() for task in tasks]
 
 
-def _parts(room: _WaitingRoom, tasks: Sequence[Callable[[], Any]]) -> list:
-    """The tasks of a fit; the last of them to be over leaves its place to the fit."""
+def _parts(batcher: _Batcher, tasks: Sequence[Callable[[], Any]]) -> list:
+    """The results of the tasks of one fit; when the last task ends, the fit itself continues."""
     left, lock = [len(tasks)], threading.Lock()
 
-    def leave() -> None:
+    def end_task() -> None:
         with lock:
             left[0] -= 1
             last = not left[0]
         if not last:
-            room.leave()
+            batcher.end_fit()
 
-    room.part(len(tasks))
-    room.baton.release()
+    batcher.split_fit(len(tasks))
+    batcher.running.release()
     try:
-        return _run(tasks, room, leave, lambda: None)
+        return _run(tasks, batcher, end_task, lambda: None)
     finally:
-        room.baton.acquire()
+        batcher.running.acquire()
 
 
-def _run(tasks: Sequence, room: _WaitingRoom, leave: Callable[[], None], meanwhile: Callable[[], None]) -> list:
+def _run(tasks: Sequence, batcher: _Batcher, end_task: Callable[[], None], meanwhile: Callable[[], None]) -> list:
     """Run every task in a thread of its own, and something else in this one; return their results."""
     results: list = [None] * len(tasks)
     errors: list[BaseException] = []
     config = get_config()  # scikit-learn's settings are each thread's own
 
     def run(place: int) -> None:
-        _ROOM.set(room)
-        with room.baton, config_context(**config):
+        _BATCHER.set(batcher)
+        with batcher.running, config_context(**config):
             try:
                 results[place] = tasks[place]()
             except BaseException as error:
                 errors.append(error)
-        leave()
+        end_task()
 
     # a context of its own for each: the device is that of the caller
     threads = [threading.Thread(target=copy_context().run, args=(run, i), daemon=True) for i in range(len(tasks))]
@@ -228,7 +228,7 @@ def _run(tasks: Sequence, room: _WaitingRoom, leave: Callable[[], None], meanwhi
     try:
         meanwhile()
     except BaseException as error:  # Ctrl-C
-        room.close(error)
+        batcher.close(error)
         raise
     for thread in threads:
         thread.join()
@@ -237,9 +237,9 @@ def _run(tasks: Sequence, room: _WaitingRoom, leave: Callable[[], None], meanwhi
     return results
 
 
-def waiting_room() -> _WaitingRoom | None:
-    """Return where this fit waits for its stacks to be solved, if it is one of several."""
-    return _ROOM.get()
+def current_batcher() -> _Batcher | None:
+    """Return what collects the stacks of this fit, if it is one of several."""
+    return _BATCHER.get()
 
 
 def _merge(stacks: list[Stack]) -> Stack:
@@ -268,7 +268,7 @@ def _merge_problems(stacks: list[Stack], n: int) -> dict[str, np.ndarray]:
 
 
 def _some_of(X: np.ndarray) -> bytes:
-    """Some of the numbers of an array: those of others are hardly ever the same."""
+    """Some of the numbers of an array, to tell arrays apart quickly: those of others are hardly ever the same."""
     return X.reshape(-1)[:: max(1, X.size // 64)].tobytes()
 
 

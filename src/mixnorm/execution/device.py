@@ -1,7 +1,7 @@
-"""Where problems are solved: on the host, or on the device that arrays or `use_device` name.
+"""Where problems are solved: on the host, or on the device that `use_device` or the arrays of a fit name.
 
-What surrounds a fit (labels, folds, choices) stays on the host; the stack of problems, which is the work, goes to the
-device as a whole, and its solutions come back.
+Labels, folds and choices stay on the host; the stack of problems goes to the device as a whole, and its solutions come
+back.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,13 +10,7 @@ from contextvars import ContextVar
 from importlib.util import find_spec
 
 import numpy as np
-from sklearn import config_context, get_config
-from sklearn.utils import get_tags
 
-from mixnorm.core.arrays import Array, is_array, is_numpy_array, like, namespace, to_numpy
-
-#: Fitted attributes that live where the trials of the fit did.
-_FITTED = ("classes_", "coef_", "intercept_", "path_coefs_", "path_intercepts_", "mean_coef_")
 #: Turns an array of the host into one of the device in use; None: everything stays on the host. A thread that has
 #: entered no context of its own, as the workers of a thread pool, solves where the latest context of the process says.
 _SEND: ContextVar[Callable | None] = ContextVar("send")
@@ -41,12 +35,13 @@ def use_device(device: str | None) -> Iterator[None]:
     >>> with use_device("cpu"):  # or "cuda"
     ...     model = GroupSVCCV().fit(X, y)
     """
-    with _sending(None if device in (None, "cpu") else _sender(device)):
+    with sending(None if device in (None, "cpu") else _sender(device)):
         yield
 
 
 @contextmanager
-def _sending(send: Callable | None) -> Iterator[None]:
+def sending(send: Callable | None) -> Iterator[None]:
+    """Solve what is fitted inside the context where a function sends arrays to; None: on the host."""
     token = _SEND.set(send)
     _LATEST.append(send)
     try:
@@ -56,7 +51,7 @@ def _sending(send: Callable | None) -> Iterator[None]:
         _SEND.reset(token)
 
 
-def sender_in_use() -> Callable | None:
+def current_sender() -> Callable | None:
     """Return what sends an array to the device in use; None on the host."""
     return _SEND.get(_LATEST[-1])
 
@@ -81,64 +76,12 @@ def _sender(device: str) -> Callable:
     raise ImportError(f"device={device!r} needs PyTorch or CuPy: pip install mixnorm[torch], or mixnorm[cupy].")
 
 
-def send_once(values: np.ndarray | None):
+def to_device(values: np.ndarray | None):
     """Return an array on the device in use; what is there already, or is None, stays."""
-    send = sender_in_use()
+    send = current_sender()
     return values if send is None or not isinstance(values, np.ndarray) else send(values)
 
 
-def is_elsewhere() -> bool:
+def on_device() -> bool:
     """Whether problems are solved on a device, where all columns of a stack are best solved together."""
-    return sender_in_use() is not None
-
-
-# scikit-learn's array API dispatch.
-
-
-def home_of(X) -> Array | None:
-    """Return X if it is an array of another library than NumPy, and array API dispatch is enabled; else None."""
-    other = is_array(X) and not is_numpy_array(X)
-    return X if other and get_config()["array_api_dispatch"] else None
-
-
-@contextmanager
-def hosted(estimator, args: tuple, kwargs: dict, home: Array | None = None) -> Iterator[tuple[tuple, dict]]:
-    """Let an estimator fit on the host what came as arrays of another library, solving it where they live.
-
-    Yields the arguments with NumPy arrays in their place; at the end what was fitted moves to the library and device
-    of ``home``, by default X; where something is refused, what was fitted before stays where it was. Without array API
-    dispatch nothing is changed.
-    """
-    home = home_of(home if home is not None else args[0] if args else kwargs.get("X"))
-    if home is None or not get_tags(estimator).array_api_support:
-        yield args, kwargs
-        return
-    before = {name: value for name, value in vars(estimator).items() if name in _FITTED}
-    with config_context(array_api_dispatch=False), _sending(lambda values: at_home(home, values)):
-        to_host(estimator)
-        try:
-            yield tuple(map(_on_host, args)), {name: _on_host(value) for name, value in kwargs.items()}
-        except BaseException:
-            vars(estimator).update(before)
-            raise
-    for name in _FITTED:
-        value = vars(estimator).get(name)
-        if value is not None and np.asarray(value).dtype.kind in "fiub":
-            setattr(estimator, name, at_home(home, value))
-
-
-def at_home(home: Array, values: np.ndarray) -> Array:
-    """Return a NumPy array in the library and on the device of another, its type kept."""
-    values = np.asarray(values)
-    return like(home, values, dtype=getattr(namespace(home), values.dtype.name))
-
-
-def to_host(estimator) -> None:
-    """Bring what was fitted back to the host, wherever it is."""
-    for name in _FITTED:
-        if name in vars(estimator):
-            setattr(estimator, name, _on_host(vars(estimator)[name]))
-
-
-def _on_host(value):
-    return to_numpy(value) if is_array(value) else value
+    return current_sender() is not None

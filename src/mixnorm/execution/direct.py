@@ -7,7 +7,7 @@ import numpy as np
 
 from mixnorm.core.arrays import Array, is_numpy_array, like, namespace, to_numpy
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.execution.device import send_once, sender_in_use
+from mixnorm.execution.device import current_sender, to_device
 from mixnorm.execution.threads import few_threads
 from mixnorm.solvers import SOLVERS, Newton, StackedNewton
 
@@ -60,10 +60,10 @@ def solve_directly(stack: Stack, alphas: Array, similarities: Array | None, opti
 
     With ``similarities``, (A, B, K) as well, the path has two dimensions.
     """
-    if sender_in_use() is None:
+    if current_sender() is None:
         return _solve_in_order(stack, alphas, similarities, options)
-    there = replace(stack, **{name: send_once(getattr(stack, name)) for name in _ARRAYS})
-    solutions = _solve_in_order(there, send_once(alphas), send_once(similarities), options)
+    there = replace(stack, **{name: to_device(getattr(stack, name)) for name in _ARRAYS})
+    solutions = _solve_in_order(there, to_device(alphas), to_device(similarities), options)
     return [Solution(*(to_numpy(getattr(s, f.name)) for f in fields(s))) for s in solutions]
 
 
@@ -79,6 +79,6 @@ def _solve_in_order(stack: Stack, alphas: Array, similarities: Array | None, opt
     solver = SOLVERS["newton" if options.solver == "auto" else options.solver]
     if solver is Newton and not is_numpy_array(stack.X):
         solver = StackedNewton
-    with few_threads(stack):
+    with few_threads(stack.X):
         solutions = solver().path(stack, grids[0], options.tol, options.max_iter, similarities=grids[1])
     return [solutions[place] for place in np.argsort(order)]

@@ -4,8 +4,8 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.execution.batching import waiting_room
-from mixnorm.execution.device import is_elsewhere
+from mixnorm.execution.batching import current_batcher
+from mixnorm.execution.device import on_device
 from mixnorm.execution.direct import SolverOptions, solve_directly
 
 
@@ -38,10 +38,10 @@ def solve(
     list of A Solution
         In the order of the alphas.
     """
-    room = waiting_room()
-    if room is not None and stack.shape[0] == 1:
-        return room.ask(stack, alphas, similarities, options)
-    if is_elsewhere() or effective_n_jobs(n_jobs) == 1:
+    batcher = current_batcher()
+    if batcher is not None and stack.shape[0] == 1:
+        return batcher.submit(stack, alphas, similarities, options)
+    if on_device() or effective_n_jobs(n_jobs) == 1:
         return solve_directly(stack, alphas, similarities, options)
     return _in_parallel(stack, (alphas, similarities), options, n_jobs)
 

@@ -6,16 +6,15 @@ import threading
 
 from threadpoolctl import ThreadpoolController
 
-from mixnorm.core.arrays import is_numpy_array
-from mixnorm.core.problem import Stack
+from mixnorm.core.arrays import Array, is_numpy_array
 
 #: Numbers in X up to which one thread is fastest.
 _SMALL = 2_000_000
 
 
-def few_threads(stack: Stack):
-    """Keep BLAS to one thread where the matrices are small: there, threads cost more time than they save."""
-    if not is_numpy_array(stack.X) or stack.X.size > _SMALL:
+def few_threads(X: Array) -> contextlib.AbstractContextManager:
+    """Keep BLAS to one thread where the trials X are few: there, threads cost more time than they save."""
+    if not is_numpy_array(X) or X.size > _SMALL:
         return contextlib.nullcontext()
     return _one_thread
 

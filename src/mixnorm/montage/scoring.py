@@ -246,7 +246,7 @@ def order_by_weights(X: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.
         return int(gone)
 
     stack = _stack(X, signs, np.ones((n, 1)))
-    with few_threads(stack):
+    with few_threads(stack.X):
         return np.array(Newton().shrinking(stack, alpha, leaves, _ROUGH, _MAX_ITER)[::-1])
 
 
@@ -283,7 +283,7 @@ def _growing(stack: Stack, order: np.ndarray, sizes: np.ndarray, alphas: np.ndar
     walk = walk.ravel()
     steps = np.broadcast_to(beta[walk // A, None, :, None], (S * A, 1, G, K))
     grid = np.broadcast_to(alphas.ravel()[walk, None, None], (S * A, 1, K))
-    with few_threads(stack):
+    with few_threads(stack.X):
         found = Newton().subsets(stack, grid, steps, tol, _MAX_ITER)
     return [found[place] for place in np.argsort(walk)]
 

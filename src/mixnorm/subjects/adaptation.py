@@ -22,7 +22,7 @@ from mixnorm.estimators.choice import EQUAL
 from mixnorm.estimators.folds import Fold, auc
 from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.objective import Objective, warn_unconverged
-from mixnorm.execution import SolverOptions, is_elsewhere, solve
+from mixnorm.execution import SolverOptions, on_device, solve
 
 #: Strengths that `adapt` considers, falling, in units of the mean square of the newcomer's features.
 STRENGTHS = np.concatenate([[np.inf], np.geomspace(1e2, 1e-3, 11), [0.0]])
@@ -130,7 +130,7 @@ class Leaning:
     def _rough_steps(self) -> int:
         """Few where a dozen come near: Newton's method on the host, which starts at the centre, but for ℓ1."""
         norm, most = self.objective, self.options.max_iter
-        newton = self.options.solver in ("auto", "newton") and not is_elsewhere()
+        newton = self.options.solver in ("auto", "newton") and not on_device()
         return min(most, _ROUGH_STEPS) if newton and norm.penalty != "l1" and norm.q > 1 else most
 
     def _intercept(self, stack: Stack, features: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from mixnorm.estimators.inputs import Trials, read_predict
 from mixnorm.estimators.objective import Objective
 from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions
-from mixnorm.execution.device import hosted
+from mixnorm.execution.dispatch import fitted_on_host
 from mixnorm.subjects.adaptation import Leaning, adapt_to
 from mixnorm.subjects.alignment import FEWEST_TRIALS, alignment, center_and_metric, newcomers_center_and_metric
 from mixnorm.subjects.classifier import SubjectClassifier, SubjectTrials
@@ -62,7 +62,7 @@ class MultiTaskClassifier(SubjectClassifier):
         """
         check_is_fitted(self)
         check_label(subject)
-        with hosted(self, (X, y), {}, home=self.coef_) as ((X, y), _):
+        with fitted_on_host(self, (X, y), {}, reference=self.coef_) as ((X, y), _):
             try:
                 w, b, self.strength_ = self._newcomer_classifier(X, y)
             except ValueError as error:

@@ -1,0 +1,79 @@
+"""Trials minus the mean of their class: what is left is ongoing activity."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: A variance this small beside the mean square is rounding.
+_ROUNDING = 1e-24
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Residual trials and how much each of them counts.
+
+    Attributes
+    ----------
+    trials : ndarray of shape (n, d)
+        Only those of positive weight.
+    weights : ndarray of shape (n,)
+        Positive, of sum 1.
+    """
+
+    trials: NDArray[np.float64] = field(repr=False)
+    weights: NDArray[np.float64] = field(repr=False)
+
+    def by_sensor(self, layout: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the trials as (n, C, r) for a layout (C, r): the features of every sensor in order of time."""
+        order = layout.ravel()
+        trials = self.trials if _is_in_order(order) else self.trials[:, order]
+        return trials.reshape(len(trials), *layout.shape)
+
+
+def residuals(X: NDArray, signs: NDArray, weights: NDArray) -> Residuals:
+    r"""Subtract from every trial the weighted mean of its class.
+
+    .. math:: e_i = x_i - \sum_{j: y_j = y_i} s_j x_j / \sum_{j: y_j = y_i} s_j
+
+    The means cost degrees of freedom, one per class; this is a common factor of every covariance, and all estimates
+    are scaled afterwards.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Training trials.
+    signs : ndarray of shape (n,)
+        Class of every trial, −1 or 1.
+    weights : ndarray of shape (n,)
+        Sample weights s ≥ 0, class weights not included: how often a class counts in the loss says nothing about the
+        ongoing activity. Trials of weight zero are left out.
+
+    Returns
+    -------
+    Residuals
+
+    Raises
+    ------
+    ValueError
+        If all trials of each class are the same.
+    """
+    kept = weights > 0
+    shares = np.asarray(weights, dtype=np.float64)[kept]
+    shares = shares / shares.sum()
+    trials = np.array(X if kept.all() else X[kept], dtype=np.float64)  # a copy, from which the means are subtracted
+    before = shares @ np.einsum("ij,ij->i", trials, trials)
+    for sign in (-1, 1):
+        own = np.flatnonzero(signs[kept] == sign)
+        if len(own):
+            trials[own] -= shares[own] @ trials[own] / shares[own].sum()
+    if not shares @ np.einsum("ij,ij->i", trials, trials) > _ROUNDING * before:
+        raise ValueError(
+            "The noise cannot be estimated, because all training trials of each class are the same. Use noise=None, "
+            "or give noise as a matrix."
+        )
+    return Residuals(trials, shares)
+
+
+def _is_in_order(order: NDArray[np.intp]) -> bool:
+    return bool((np.diff(order) == 1).all())

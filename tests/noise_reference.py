@@ -1,0 +1,83 @@
+"""The noise estimates by their definitions: loops over trials, sensors and samples, nothing else."""
+
+import numpy as np
+
+WHITE_IN_FACTORS = 0.01
+WHITE_IN_TOEPLITZ = 0.03
+
+
+def residuals(X, signs, weights):
+    out = np.empty_like(X)
+    for i, sign in enumerate(signs):
+        own = [j for j in range(len(X)) if signs[j] == sign]
+        out[i] = X[i] - sum(weights[j] * X[j] for j in own) / sum(weights[j] for j in own)
+    return out
+
+
+def white(C, share):
+    return (1 - share) * C + share * np.trace(C) / len(C) * np.eye(len(C))
+
+
+def unit(N):
+    return N / np.mean(np.diag(N))
+
+
+def inverse_root(C):
+    values, vectors = np.linalg.eigh(C)
+    return vectors @ np.diag(values**-0.5) @ vectors.T
+
+
+def kronecker_parts(E, weights, share=WHITE_IN_FACTORS):
+    """R (C, C) and S (r, r) of residual trials E (n, C, r)."""
+    _, C, r = E.shape
+    R = np.zeros((C, C))
+    for e, weight in zip(E, weights, strict=True):
+        for s in range(r):
+            R += weight * np.outer(e[:, s], e[:, s]) / (r * sum(weights))
+    R = white(R, share)
+    S, root = np.zeros((r, r)), inverse_root(R)
+    for e, weight in zip(E, weights, strict=True):
+        whitened = root @ e
+        for c in range(C):
+            S += weight * np.outer(whitened[c], whitened[c]) / (C * sum(weights))
+    return R, white(S, share)
+
+
+def kronecker(E, weights, share=WHITE_IN_FACTORS):
+    """N (C r, C r), sensor by sensor."""
+    R, S = kronecker_parts(E, weights, share)
+    _, C, r = E.shape
+    N = np.empty((C * r, C * r))
+    for c in range(C):
+        for other in range(C):
+            for s in range(r):
+                for later in range(r):
+                    N[c * r + s, other * r + later] = R[c, other] * S[s, later]
+    return unit(N)
+
+
+def toeplitz(E, weights, share=WHITE_IN_TOEPLITZ):
+    """N (C r, C r), sensor by sensor: every entry from all pairs of samples at its lag, in all trials."""
+    _, C, r = E.shape
+    N = np.zeros((C * r, C * r))
+    for c in range(C):
+        for other in range(C):
+            for s in range(r):
+                for later in range(r):
+                    lag, total = later - s, 0.0
+                    for e, weight in zip(E, weights, strict=True):
+                        for t in range(r):
+                            if 0 <= t + lag < r:
+                                total += weight * e[c, t] * e[other, t + lag]
+                    N[c * r + s, other * r + later] = total / (r * sum(weights))
+    return unit(white(N, share))
+
+
+def structured(E, weights):
+    return (kronecker(E, weights) + toeplitz(E, weights)) / 2
+
+
+def positive_definite(N):
+    """Whether the smallest eigenvalue of a symmetric matrix stands clear of rounding."""
+    values = np.linalg.eigvalsh(N)
+    return values[0] > 100 * len(N) * np.finfo(float).eps * values[-1]

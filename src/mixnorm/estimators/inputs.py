@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from mixnorm.core.arrays import is_array, is_numpy_array, to_numpy
 from mixnorm.core.groups import Groups
-from mixnorm.execution.dispatch import fitted_on_host, foreign_array, in_library_of
+from mixnorm.execution.array_api import fitted_on_host, foreign_array, in_library_of
 
 
 @dataclass(frozen=True, eq=False)

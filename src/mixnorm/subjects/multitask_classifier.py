@@ -9,7 +9,7 @@ from mixnorm.estimators.inputs import Trials, read_predict
 from mixnorm.estimators.objective import Objective
 from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions
-from mixnorm.execution.dispatch import fitted_on_host
+from mixnorm.execution.array_api import fitted_on_host
 from mixnorm.subjects.adaptation import Leaning, adapt_to
 from mixnorm.subjects.alignment import FEWEST_TRIALS, alignment, center_and_metric, newcomers_center_and_metric
 from mixnorm.subjects.classifier import SubjectClassifier, SubjectTrials

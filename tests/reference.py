@@ -1,10 +1,11 @@
 """Plain, slow references for the numerical core, written from the formulas and sharing no code with `mixnorm`.
 
-A problem is the keyword set `X, y, s, alpha, penalty, q, groups, beta, similarity, alignment`:
+A problem is the keyword set `X, y, s, alpha, penalty, q, groups, beta, similarity, alignment, ridge`:
 
     minimise over W, b   Σ_{t,i} s_ti · max(0, 1 − y_ti (x_ti·w_t + b_t))²  /  Σ_{t,i} s_ti
                          + similarity · Σ_t ‖A_t w_t − mean_t(A w)‖²       (A_t the identity without alignment)
                          + alpha · Σ_g β_g ‖W_g‖_q       (or alpha·Σ_g β_g ‖W_g‖₁, or alpha·½ Σ_g β_g ‖W_g‖²)
+                         + ridge · ½ Σ_t ‖A_t w_t‖²
 
 For one subject X (n, d), y (n,) in {−1, +1}, s (n,), w (d,), b a scalar; for T subjects X, y, s are lists,
 W is (T, d) and b is (T,). `groups` (d,) holds the group's number 0 … G−1 of every feature, `beta` (G,) its weight.
@@ -20,7 +21,19 @@ from scipy.optimize import brentq, linprog
 
 
 def objective(
-    X, y, w, b, s=None, alpha=0.0, penalty="group", q=2.0, groups=None, beta=None, similarity=0.0, alignment=None
+    X,
+    y,
+    w,
+    b,
+    s=None,
+    alpha=0.0,
+    penalty="group",
+    q=2.0,
+    groups=None,
+    beta=None,
+    similarity=0.0,
+    alignment=None,
+    ridge=0.0,
 ):
     """The value of the problem at (w, b); infinite where a group of infinite weight is not zero."""
     Xs, ys, ss = _subjects(X, y, s)
@@ -33,7 +46,8 @@ def objective(
         loss += float(np.sum(s_t * slack**2)) / total
     V = W if alignment is None else np.array([A @ w_t for A, w_t in zip(alignment, W)])
     spread = float(np.sum((V - V.mean(axis=0)) ** 2))
-    return loss + similarity * spread + alpha * _penalty_value(W, penalty, q, groups, beta)
+    square = float(np.sum(V**2))
+    return loss + similarity * spread + ridge / 2 * square + alpha * _penalty_value(W, penalty, q, groups, beta)
 
 
 def _penalty_value(W, penalty, q, groups, beta):
@@ -94,6 +108,7 @@ def convex_reference(
     similarity=0.0,
     fit_intercept=True,
     alignment=None,
+    ridge=0.0,
 ):
     """Solve the problem with cvxpy; return (objective by the formula at the point found, W, b).
 
@@ -106,11 +121,11 @@ def convex_reference(
     best, reached = (np.inf, None, None), False
     for options, norm_expression in _attempts(norm, q):
         problem, W, b = _convex_problem(
-            (Xs, ys, ss), alpha, (groups, beta, norm_expression), (similarity, alignment), fit_intercept
+            (Xs, ys, ss), alpha, (groups, beta, norm_expression), (similarity, alignment, ridge), fit_intercept
         )
         reached = _solve(problem, options)
         if W.value is not None:
-            value = objective(X, y, W.value, b.value, s, alpha, penalty, q, groups, beta, similarity, alignment)
+            value = objective(X, y, W.value, b.value, s, alpha, penalty, q, groups, beta, similarity, alignment, ridge)
             best = min(best, (value, W.value, b.value), key=lambda candidate: candidate[0])
         if reached:
             break
@@ -148,7 +163,7 @@ def _convex_problem(trials, alpha, penalty, sharing, fit_intercept):
     """The cvxpy problem and its variables W (T, d), b (T,); features of infinite weight are held at 0."""
     Xs, ys, ss = trials
     groups, beta, norm_expression = penalty
-    similarity, alignment = sharing
+    similarity, alignment, ridge = sharing
     n_subjects, n_features = len(Xs), Xs[0].shape[1]
     kept = np.isfinite(beta[groups])
     free = cp.Variable((n_subjects, max(int(kept.sum()), 1)))
@@ -161,10 +176,12 @@ def _convex_problem(trials, alpha, penalty, sharing, fit_intercept):
         slack = cp.Variable(int(rows.sum()), nonneg=True)
         constraints.append(slack >= 1 - cp.multiply(y_t[rows], X_t[rows] @ W[t] + b[t]))
         cost += cp.sum_squares(cp.multiply(np.sqrt(s_t[rows] / total), slack))
+    V = W if alignment is None else cp.vstack([A @ W[t] for t, A in enumerate(alignment)])
     if similarity > 0 and n_subjects > 1:
         centring = np.eye(n_subjects) - 1.0 / n_subjects
-        V = W if alignment is None else cp.vstack([A @ W[t] for t, A in enumerate(alignment)])
         cost += similarity * cp.sum_squares(centring @ V)
+    if ridge > 0:
+        cost += ridge / 2 * cp.sum_squares(V)
     for g in np.flatnonzero((beta > 0) & np.isfinite(beta)):
         norm, of_norm = norm_expression(cp.vec(W[:, np.flatnonzero(groups == g)], order="F"))
         cost += alpha * beta[g] * norm

@@ -46,9 +46,10 @@ def make_stack(name, B=2, K=3, T=1, beta=True, fit_intercept=True, similarity=0.
 
 def converted(stack, asarray):
     """The same stack with its arrays in another library."""
-    names = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center", "alignment")
+    names = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center")
     given = {name: getattr(stack, name) for name in names if getattr(stack, name) is not None}
-    return replace(stack, **{name: asarray(values) for name, values in given.items()})
+    metric = None if stack.metric is None else stack.metric.map(asarray)
+    return replace(stack, metric=metric, **{name: asarray(values) for name, values in given.items()})
 
 
 def solve_path(stack, alphas, *, similarities=None, **options):

@@ -9,6 +9,7 @@ import pytest
 from mixnorm.core.arrays import to_numpy
 from mixnorm.core.certificate import certify
 from mixnorm.core.lq_prox import prox_lq_in_steps
+from mixnorm.core.metric import DenseMetric
 from mixnorm.core.penalties import GroupNorm
 from mixnorm.solvers import Newton
 from mixnorm.solvers.newton.batched import solver as stacked_newton
@@ -97,7 +98,7 @@ def test_one_subject_drawn_to_a_centre_by_a_metric(name, beta, asarray, monkeypa
     rng, d = np.random.default_rng(0), stack.shape[3]
     root = np.geomspace(3.0, 0.1, d)[:, None] * rng.standard_normal((2, d, d))
     center = rng.standard_normal((2, 1, d, 3))
-    stack = replace(stack, center=center, alignment=root[:, None], similarity=np.full((2, 3), 0.4))
+    stack = replace(stack, center=center, metric=DenseMetric(root[:, None]), similarity=np.full((2, 3), 0.4))
     assert_same(*both(stack, asarray))
 
 
@@ -108,8 +109,8 @@ def test_three_aligned_subjects_along_alphas_and_similarities(name, beta, asarra
     monkeypatch.setattr(stacked_newton, "Fista", None)  # Newton alone must get there
     stack = make_stack(name, T=3, beta=beta)
     rng, d = np.random.default_rng(0), stack.shape[3]
-    alignment = np.geomspace(2.0, 0.1, d)[:, None] * rng.standard_normal((2, 3, d, d))
-    stack = replace(stack, alignment=alignment)
+    root = np.geomspace(2.0, 0.1, d)[:, None] * rng.standard_normal((2, 3, d, d))
+    stack = replace(stack, metric=DenseMetric(root))
     alphas, similarities = np.repeat([1.0, 0.2], 3), np.tile([0.0, 0.3, 30.0], 2)
     grid = similarities[:, None, None] * np.ones_like(stack.alpha)
     assert_same(*both(stack, asarray, factors=alphas, similarities=grid))

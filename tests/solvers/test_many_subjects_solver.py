@@ -9,9 +9,10 @@ import pytest
 from cohorts import cohort
 from mixnorm.core.certificate import alpha_max, certify
 from mixnorm.core.groups import Groups
+from mixnorm.core.metric import DenseMetric, KroneckerMetric
 from mixnorm.core.penalties import L1, L2, GroupNorm
 from mixnorm.core.problem import Stack
-from mixnorm.solvers.newton.host.metric_system import DenseAlignedBlock, Kronecker, KroneckerBlock, solve_aligned
+from mixnorm.solvers.newton.host.metric_system import DenseMetricBlock, Factors, KroneckerBlock, solve_with_metric
 from mixnorm.solvers.newton.host.system import Curvature, DenseBlock, TrialBlock, solve_subjects, solve_together
 from reference import convex_reference, objective
 from stacks import solve_path
@@ -20,7 +21,7 @@ BETA = np.array([1.0, 2.0, 0.5, np.inf, 0.0, 1.0])
 METHODS = {"group 2": GroupNorm(2.0), "group 1.5": GroupNorm(1.5), "l1": L1(), "l2": L2()}
 
 
-def make_stack(Xs, ys, groups, penalty, *, similarity=0.0, beta=None, center=None, alignment=None):
+def make_stack(Xs, ys, groups, penalty, *, similarity=0.0, beta=None, center=None, metric=None):
     T, n, d = len(Xs), max(map(len, ys)), Xs[0].shape[1]
     X, y, s = np.zeros((1, T, n, d)), np.ones((1, T, n)), np.zeros((1, T, n, 1))
     for t, (X_t, y_t) in enumerate(zip(Xs, ys)):
@@ -37,7 +38,7 @@ def make_stack(Xs, ys, groups, penalty, *, similarity=0.0, beta=None, center=Non
         Groups.from_labels(groups, d),
         penalty,
         center=None if center is None else center[None, None, :, None],
-        alignment=None if alignment is None else alignment[None],
+        metric=metric,
     )
 
 
@@ -86,7 +87,9 @@ def test_aligned_subjects_reach_the_convex_solvers_optimum(n_subjects, similarit
     Xs, ys, groups = cohort(n_subjects, seed=n_subjects)
     how = {**words(name, beta), "groups": groups, "similarity": similarity}
     A = alignments(n_subjects, Xs[0].shape[1])
-    stack = make_stack(Xs, ys, groups, METHODS[name], similarity=similarity, beta=how["beta"], alignment=A)
+    stack = make_stack(
+        Xs, ys, groups, METHODS[name], similarity=similarity, beta=how["beta"], metric=DenseMetric(A[None])
+    )
     for alpha in (0.1, 0.003):
         found = solve_path(stack, np.full((1, 1, 1), alpha), solver=solver, tol=1e-8, max_iter=50_000)[0]
         value = objective(Xs, ys, found.W[0, :, :, 0], found.b[0, :, 0], alpha=alpha, alignment=A, **how)
@@ -101,7 +104,9 @@ def test_aligned_subjects_reach_the_convex_solvers_optimum(n_subjects, similarit
 def test_aligned_subjects_of_whom_nothing_is_penalised_are_solved_by_the_certificate_alone(similarity):
     Xs, ys, groups = cohort(3, seed=1, sizes=(60, 50, 70))
     A = alignments(3, Xs[0].shape[1])
-    stack = make_stack(Xs, ys, groups, GroupNorm(2.0), similarity=similarity, beta=np.zeros(6), alignment=A)
+    stack = make_stack(
+        Xs, ys, groups, GroupNorm(2.0), similarity=similarity, beta=np.zeros(6), metric=DenseMetric(A[None])
+    )
     found = certify(stack, *stack.start())
     optimum = convex_reference(Xs, ys, groups=groups, similarity=similarity, beta=np.zeros(6), alignment=A)[0]
     assert found.gap[0, 0] <= 1e-9
@@ -113,7 +118,9 @@ def test_certificate_of_any_point_of_aligned_subjects_bounds_the_truth(beta):
     Xs, ys, groups = cohort(3, seed=1)
     how = {"similarity": 0.3, "beta": np.ones(6) if beta is None else beta}
     A = alignments(3, Xs[0].shape[1])
-    stack = make_stack(Xs, ys, groups, GroupNorm(2.0), alignment=A, **how).with_alpha(np.full((1, 1), 0.05))
+    stack = make_stack(Xs, ys, groups, GroupNorm(2.0), metric=DenseMetric(A[None]), **how).with_alpha(
+        np.full((1, 1), 0.05)
+    )
     optimum = convex_reference(Xs, ys, alpha=0.05, groups=groups, alignment=A, **how)[0]
     usable = np.isfinite(how["beta"])[groups]
     for seed in range(5):
@@ -176,7 +183,7 @@ def test_a_subject_drawn_to_a_fixed_centre_reaches_the_convex_solvers_optimum(n,
 def test_a_subject_drawn_to_a_centre_by_a_metric_reaches_the_convex_solvers_optimum(q, n, strength, beta, solver):
     (X,), (y,), groups = cohort(1, seed=3, sizes=(n,))
     center, root = centre_and_root(X.shape[1])
-    how = {"similarity": strength, "beta": beta, "center": root @ center, "alignment": root[None]}
+    how = {"similarity": strength, "beta": beta, "center": root @ center, "metric": DenseMetric(root[None, None])}
     stack = make_stack([X], [y], groups, GroupNorm(q), **how)
     found = solve_path(stack, np.full((1, 1, 1), 0.02), solver=solver, tol=1e-8, max_iter=20_000)[0]
     optimum = centred_reference(X, y, groups, 0.02, strength, center, beta, root, q)
@@ -194,7 +201,9 @@ def centre_and_root(d):
 def test_a_metric_beside_the_other_penalties(name):
     (X,), (y,), groups = cohort(1, seed=3, sizes=(30,))
     center, root = centre_and_root(X.shape[1])
-    stack = make_stack([X], [y], groups, METHODS[name], similarity=0.1, center=root @ center, alignment=root[None])
+    stack = make_stack(
+        [X], [y], groups, METHODS[name], similarity=0.1, center=root @ center, metric=DenseMetric(root[None, None])
+    )
     found = solve_path(stack, np.full((1, 1, 1), 0.02), tol=1e-8, max_iter=20_000)[0]
     w, b = cp.Variable(X.shape[1]), cp.Variable()
     cost = cp.sum_squares(cp.pos(1 - cp.multiply(y, X @ w + b))) / len(y)
@@ -210,7 +219,9 @@ def test_a_metric_beside_the_other_penalties(name):
 def test_certificate_of_any_point_beside_a_metric_bounds_the_truth():
     (X,), (y,), groups = cohort(1, seed=3)
     center, root = centre_and_root(X.shape[1])
-    stack = make_stack([X], [y], groups, GroupNorm(2.0), similarity=0.5, center=root @ center, alignment=root[None])
+    stack = make_stack(
+        [X], [y], groups, GroupNorm(2.0), similarity=0.5, center=root @ center, metric=DenseMetric(root[None, None])
+    )
     stack = stack.with_alpha(np.full((1, 1), 0.05))
     optimum = centred_reference(X, y, groups, 0.05, 0.5, center, np.ones(6), root)
     for point in np.random.default_rng(2).normal(size=(5, X.shape[1])) * 0.5:
@@ -319,8 +330,9 @@ def test_every_route_solves_the_newton_system_of_aligned_subjects(active, n_insi
     rhs = rng.normal(size=(T, 1 + m))
     if n_inside == 0:  # one subject has no trial inside the margin, and so nothing that pulls at its intercept
         rows[1], p[1], rhs[1, 0] = rows[1][:, :0], p[1][:0], 0.0
-    whole = np.stack([np.kron(rng.normal(size=(C, C)), rng.normal(size=(r, r))) for _ in range(T)])
-    factors = Kronecker.of(whole, Groups.from_channels(list("abcd"), r))
+    sensors, samples = rng.normal(size=(T, C, C)), rng.normal(size=(T, r, r))
+    whole = np.stack([np.kron(*pair) for pair in zip(sensors, samples)])
+    factors = Factors.of(KroneckerMetric(np.arange(C * r).reshape(C, r), sensors[None], samples[None]))
     features = (np.array(active)[:, None] * r + np.arange(r)).ravel()
     A = whole[:, :, features]
     right = aligned_dense_solution(curvature, rows, p, A, rhs)
@@ -328,34 +340,11 @@ def test_every_route_solves_the_newton_system_of_aligned_subjects(active, n_insi
     for t in range(T):
         H = 2 * (rows[t] * p[t]) @ rows[t].T
         H[1:, 1:] += 2 * similarity * A[t].T @ A[t]
-        dense.append(DenseAlignedBlock(H, curvature.scale[t], diagonal[t], A[t]))
+        dense.append(DenseMetricBlock(H, curvature.scale[t], diagonal[t], A[t]))
         own = factors.of_subject(t, np.array(active))
         structured.append(KroneckerBlock(own, diagonal[t, ::r], 2 * similarity, rows[t], 2 * p[t]))
     for blocks in (dense, structured):
-        np.testing.assert_allclose(solve_aligned(blocks, curvature, rhs, (C, r)), right, rtol=1e-7, atol=1e-8)
-
-
-def test_factors_are_found_where_there_are_some():
-    rng = np.random.default_rng(0)
-    pairs = [(rng.normal(size=(4, 4)), rng.normal(size=(3, 3))) for _ in range(2)]
-    whole = np.stack([np.kron(*pair) for pair in pairs])
-    by_sample = np.arange(12).reshape(4, 3).T.ravel()  # all sensors at sample 0, then at sample 1, …
-    layouts = {
-        "by sensor": (whole, Groups.from_channels(list("abcd"), 3)),
-        "by sample": (whole[:, by_sample[:, None], by_sample], Groups.from_labels(np.tile(np.arange(4), 3), 12)),
-    }
-    W = rng.normal(size=(2, 12))
-    for alignment, groups in layouts.values():
-        found = Kronecker.of(alignment, groups)
-        for t, (sensors, samples) in enumerate(pairs):
-            again = np.kron(found.sensors[t], (found.left[t] * found.values[t]) @ found.right[t])
-            np.testing.assert_allclose(again, np.kron(sensors, samples), atol=1e-12)
-        V = np.matmul(alignment, W[..., None])[..., 0]
-        np.testing.assert_allclose(found.forward(W), V[:, found.layout.ravel()], atol=1e-12)
-        back = np.matmul(alignment.transpose(0, 2, 1), V[..., None])[..., 0]
-        np.testing.assert_allclose(found.backward(found.forward(W)), back, atol=1e-11)
-    whole[1, 0, 0] += 1e-6
-    assert Kronecker.of(whole, Groups.from_channels(list("abcd"), 3)) is None
+        np.testing.assert_allclose(solve_with_metric(blocks, curvature, rhs, (C, r)), right, rtol=1e-7, atol=1e-8)
 
 
 # --- memory ---

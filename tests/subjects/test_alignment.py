@@ -65,7 +65,7 @@ def test_the_map_is_the_root_of_covariances_over_sensors_and_over_samples(order)
     if order == "mixed":
         places = np.random.default_rng(2).permutation(18)
         X, groups = X[:, places], groups[places]
-    found = alignment(X, weights, Groups.from_labels(groups, 18))
+    found = alignment(X, weights, Groups.from_labels(groups, 18)).roots()[0, 0]
     np.testing.assert_allclose(found, slow_alignment(X, groups, weights), atol=1e-10)
 
 
@@ -75,14 +75,14 @@ def test_trials_are_white_in_its_coordinates(monkeypatch):
     space, time = rng.normal(size=(6, 6)), rng.normal(size=(3, 3))
     X = np.einsum("ab,nbs,st->nat", space, rng.normal(size=(100_000, 6, 3)), time).reshape(-1, 18)
     groups = Groups.from_channels(list("abcdef"), 3)
-    white = np.linalg.solve(alignment(X, np.ones(len(X)), groups), X.T)
+    white = np.linalg.solve(alignment(X, np.ones(len(X)), groups).roots()[0, 0], X.T)
     np.testing.assert_allclose(np.cov(white), np.eye(18), atol=0.02)
 
 
 def test_a_dead_sensor_has_a_map_too():
     (X,), _, groups = coloured(1)
     X[:, groups == 2] = 0.0
-    A = alignment(X, np.ones(len(X)), Groups.from_labels(groups, 18))
+    A = alignment(X, np.ones(len(X)), Groups.from_labels(groups, 18)).roots()[0, 0]
     assert np.linalg.eigvalsh(A).min() > 1e-3
 
 
@@ -366,12 +366,6 @@ def test_sensors_of_unequal_size_are_named():
     groups = ["Fz"] * 7 + ["Pz"] * 6 + ["Oz"] * 5
     with pytest.raises(ValueError, match="sensor 'Fz' has 7 features and sensor 'Oz' has 5"):
         fit((Xs, ys, groups))
-
-
-def test_too_many_features_are_refused_before_anything_is_solved(monkeypatch):
-    monkeypatch.setattr(module, "MOST_FEATURES", 17)
-    with pytest.raises(ValueError, match="at most 17 features, but X has 18"):
-        fit(coloured(2))
 
 
 def test_trials_without_labels_need_an_aligned_model():

@@ -97,11 +97,16 @@ def test_subjects_who_lean_keep_the_plain_distance():
 
 def test_a_metric_means_the_same_strength_in_every_unit_and_the_plain_distance_for_white_features():
     root = np.random.default_rng(0).normal(size=(30, 5))
-    metric = pull_metric(root.T @ root)
+    metric = matrix(pull_metric(root.T @ root))
     assert np.trace(metric) == pytest.approx(5)
     assert np.linalg.eigvalsh(metric).min() >= PLAIN_SHARE
-    np.testing.assert_allclose(pull_metric(1e-12 * root.T @ root), metric, rtol=1e-12)
-    np.testing.assert_allclose(pull_metric(3 * np.eye(5)), np.eye(5))
+    np.testing.assert_allclose(matrix(pull_metric(1e-12 * root.T @ root)), metric, rtol=1e-12)
+    np.testing.assert_allclose(matrix(pull_metric(3 * np.eye(5))), np.eye(5), atol=1e-15)
+
+
+def matrix(metric):
+    """M of a metric of one subject."""
+    return metric.gram(np.arange(metric.n_features))[0, 0]
 
 
 def test_trials_that_are_all_alike_leave_the_plain_distance():

@@ -9,6 +9,7 @@ for the identity.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -30,8 +31,20 @@ class Metric(Protocol):
     def adjoint(self, V: Array) -> Array:
         """R_t'v_t: (B, T, D, K) → (B, T, d, K)."""
 
+    def nearest(self, V: np.ndarray) -> np.ndarray:
+        """Return w_t with the least ‖R_t w_t − v_t‖, in NumPy: (B, T, D, K) → (B, T, d, K)."""
+
     def gram(self, features: np.ndarray) -> np.ndarray:
         """N_t on some features, (B, T, m, m), in NumPy."""
+
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of N_t, (B, T, d), in NumPy."""
+
+    def bound(self) -> Array:
+        """The Frobenius norm of N_t, (B, T), which is at least its largest eigenvalue."""
+
+    def columns(self, features: np.ndarray) -> np.ndarray:
+        """Columns of R_t, (B, T, D, m), in NumPy."""
 
     def roots(self) -> Array:
         """R as dense matrices, (B, T, D, d)."""
@@ -39,28 +52,47 @@ class Metric(Protocol):
     def take(self, rows: Array) -> "Metric":
         """Return the metric of some of the data sets."""
 
+    def data_set(self, i: int) -> "Metric":
+        """Return the metric of one data set, in NumPy: the same object every time."""
+
     def map(self, function: Callable[[Array], Array]) -> "Metric":
         """Return the metric with a function applied to its arrays (that sends them to a device, say)."""
 
     def arrays(self) -> list[Array]:
         """The arrays that define the metric: equal arrays, equal metrics."""
 
+    def kind(self) -> tuple:
+        """What metrics must share so that `join_metrics` takes them; hashable."""
+
 
 class _Arrays:
-    """What both kinds of metric do with the arrays that they hold."""
+    """What both kinds of metric do with the arrays that they hold, one entry per data set each; ``layout`` apart."""
 
     def map(self, function: Callable[[Array], Array]) -> "Metric":
         """Return the metric with a function applied to its arrays."""
-        names = [f.name for f in fields(self) if f.name != "layout"]
-        return replace(self, **{name: function(getattr(self, name)) for name in names})
+        return replace(self, **{name: function(getattr(self, name)) for name in self._names})
 
     def take(self, rows: Array) -> "Metric":
         """Return the metric of some of the data sets."""
         return self.map(lambda array: namespace(array).take(array, rows, axis=0))
 
+    def data_set(self, i: int) -> "Metric":
+        """Return the metric of one data set, in NumPy: the same object every time."""
+        return self._data_sets[i]
+
     def arrays(self) -> list[Array]:
         """The arrays that define the metric."""
         return [getattr(self, f.name) for f in fields(self)]
+
+    @property
+    def _names(self) -> list[str]:
+        return [f.name for f in fields(self) if f.name != "layout"]
+
+    @cached_property
+    def _data_sets(self) -> list["Metric"]:
+        # Kept, so that a Gram matrix is computed once for all problems of a data set.
+        number = getattr(self, self._names[0]).shape[0]
+        return [self.map(lambda array, i=i: to_numpy(array)[i : i + 1]) for i in range(number)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,14 +124,36 @@ class DenseMetric(_Arrays):
         """R_t'v_t: (B, T, D, K) → (B, T, d, K)."""
         return matmul_transposed(self.root, V)
 
+    def nearest(self, V: np.ndarray) -> np.ndarray:
+        """Return w_t with the least ‖R_t w_t − v_t‖: (B, T, D, K) → (B, T, d, K)."""
+        out = np.empty((*V.shape[:2], self.n_features, V.shape[-1]))
+        for place in np.ndindex(V.shape[:2]):
+            out[place] = np.linalg.lstsq(self.root[place], V[place], rcond=None)[0]
+        return out
+
     def gram(self, features: np.ndarray) -> np.ndarray:
         """N_t on some features, (B, T, m, m), in NumPy."""
-        own = to_numpy(self.root)[..., features]
-        return np.matmul(own.swapaxes(-1, -2), own)
+        return self._square[..., features[:, None], features]
+
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of N_t, (B, T, d), in NumPy."""
+        return np.sum(to_numpy(self.root) ** 2, axis=2)
+
+    def bound(self) -> Array:
+        """The Frobenius norm of N_t, (B, T)."""
+        return _frobenius(matmul_transposed(self.root, self.root))
+
+    def columns(self, features: np.ndarray) -> np.ndarray:
+        """Columns of R_t, (B, T, D, m), in NumPy."""
+        return to_numpy(self.root)[..., features]
 
     def roots(self) -> Array:
         """R as dense matrices, (B, T, D, d)."""
         return self.root
+
+    def kind(self) -> tuple:
+        """What metrics must share so that `join_metrics` takes them."""
+        return "dense", self.root.shape[1:]
 
     def whiten(self, X: np.ndarray) -> np.ndarray:
         """Return trials z = R⁻'x of the first data set and subject, (n, d): then x·w = z·(R w). R is triangular."""
@@ -109,10 +163,17 @@ class DenseMetric(_Arrays):
         """Return coefficients w = R⁻¹v (d, K) of whitened ones, (d, K). R is triangular."""
         return solve_triangular(self.root[0, 0], V, check_finite=False)
 
+    @cached_property
+    def _square(self) -> np.ndarray:
+        root = to_numpy(self.root)
+        return np.matmul(root.swapaxes(-1, -2), root)
+
 
 @dataclass(frozen=True, eq=False)
 class KroneckerMetric(_Arrays):
-    """Roots R_t = P_t ⊗ Q_t of a matrix over C sensors and one over r samples, both symmetric.
+    """Roots R_t = P_t ⊗ Q_t of a matrix over C sensors and one over r samples.
+
+    Rows and columns of R are in the order of the features: R is symmetric if P and Q are.
 
     Attributes
     ----------
@@ -134,62 +195,115 @@ class KroneckerMetric(_Arrays):
         return self.layout.size
 
     def apply(self, W: Array) -> Array:
-        """R_t w_t, sensor by sensor: (B, T, d, K) → (B, T, d, K)."""
-        return self._both(self._by_sensor(W), self.sensors, self.samples)
+        """R_t w_t: (B, T, d, K) → (B, T, d, K)."""
+        return self._product(self.sensors, self.samples, W)
 
     def adjoint(self, V: Array) -> Array:
-        """R_t'v_t of what `apply` returns: (B, T, d, K) → (B, T, d, K)."""
+        """R_t'v_t: (B, T, d, K) → (B, T, d, K)."""
         xp = namespace(V)
-        transposed = xp.matrix_transpose(self.sensors), xp.matrix_transpose(self.samples)
-        out = self._both(V, *transposed)
-        return xp.take(out, like(V, np.argsort(self.layout.ravel()), dtype=xp.int64), axis=-2)
+        return self._product(xp.matrix_transpose(self.sensors), xp.matrix_transpose(self.samples), V)
+
+    def nearest(self, V: np.ndarray) -> np.ndarray:
+        """Return w_t with R_t w_t = v_t: (B, T, d, K) → (B, T, d, K)."""
+        return self._product(np.linalg.inv(self.sensors), np.linalg.inv(self.samples), V)
 
     def gram(self, features: np.ndarray) -> np.ndarray:
         """N_t on some features, (B, T, m, m), in NumPy: one factor times the other, feature by feature."""
-        place = np.empty(self.layout.size, dtype=int)
-        place[self.layout.ravel()] = np.arange(self.layout.size)
-        sensor, sample = np.divmod(place[features], self.layout.shape[1])
-        squares = [np.matmul(part.swapaxes(-1, -2), part) for part in map(to_numpy, (self.sensors, self.samples))]
-        return squares[0][..., sensor[:, None], sensor] * squares[1][..., sample[:, None], sample]
+        sensor, sample = self._sensor_and_sample(features)
+        over_sensors, over_samples = self._squares
+        return over_sensors[..., sensor[:, None], sensor] * over_samples[..., sample[:, None], sample]
+
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of N_t, (B, T, d), in NumPy."""
+        sensor, sample = self._sensor_and_sample(np.arange(self.n_features))
+        over_sensors, over_samples = (np.einsum("btii->bti", square) for square in self._squares)
+        return over_sensors[..., sensor] * over_samples[..., sample]
+
+    def bound(self) -> Array:
+        """The Frobenius norm of N_t, (B, T): that of a Kronecker product is the product of its factors'."""
+        over_sensors, over_samples = (matmul_transposed(part, part) for part in (self.sensors, self.samples))
+        return _frobenius(over_sensors) * _frobenius(over_samples)
+
+    def columns(self, features: np.ndarray) -> np.ndarray:
+        """Columns of R_t, (B, T, d, m), in NumPy."""
+        sensor, sample = self._sensor_and_sample(features)
+        sensors, samples = to_numpy(self.sensors)[..., sensor], to_numpy(self.samples)[..., sample]
+        out = np.empty((*sensors.shape[:2], self.n_features, len(features)))
+        product = sensors[:, :, :, None, :] * samples[:, :, None, :, :]
+        out[:, :, self.layout.ravel()] = product.reshape(out.shape)
+        return out
 
     def roots(self) -> Array:
-        """R as dense matrices, (B, T, d, d); rows sensor by sensor, columns in the order of the features."""
+        """R as dense matrices, (B, T, d, d)."""
         xp = namespace(self.sensors)
-        B, T, *_ = self.sensors.shape
-        d = self.layout.size
+        (B, T), d = self.sensors.shape[:2], self.n_features
         product = self.sensors[:, :, :, None, :, None] * self.samples[:, :, None, :, None, :]
-        columns = like(self.sensors, np.argsort(self.layout.ravel()), dtype=xp.int64)
-        return xp.take(xp.reshape(product, (B, T, d, d)), columns, axis=-1)
+        dense = xp.reshape(product, (B, T, d, d))
+        return self._by_feature(xp.matrix_transpose(self._by_feature(xp.matrix_transpose(dense))))
+
+    def kind(self) -> tuple:
+        """What metrics must share so that `join_metrics` takes them."""
+        return "kronecker", self.layout.shape, self.layout.tobytes(), self.sensors.shape[1]
 
     def whiten(self, X: np.ndarray) -> np.ndarray:
         """Return trials z = R⁻'x of the first data set and subject, (n, d): then x·w = z·(R w)."""
-        shape = X.shape[0], *self.layout.shape
-        inner = np.linalg.solve(self.sensors[0, 0].T, X[:, self.layout.ravel()].reshape(shape))
-        return np.matmul(inner, np.linalg.inv(self.samples[0, 0])).reshape(X.shape)
+        transposed = self.map(lambda factor: factor[:1, :1].swapaxes(-1, -2))
+        return transposed.nearest(X.T[None, None])[0, 0].T
 
     def unwhiten(self, V: np.ndarray) -> np.ndarray:
         """Return coefficients w = R⁻¹v (d, K) of whitened ones, (d, K)."""
-        C, r = self.layout.shape
-        inner = np.linalg.solve(self.sensors[0, 0], V.reshape(C, -1)).reshape(C, r, -1)
-        out = np.empty_like(V)
-        out[self.layout.ravel()] = np.matmul(np.linalg.inv(self.samples[0, 0]), inner).reshape(V.shape)
-        return out
+        return self.map(lambda factor: factor[:1, :1]).nearest(V[None, None])[0, 0]
 
-    def _by_sensor(self, W: Array) -> Array:
-        xp = namespace(W)
-        return xp.take(W, like(W, self.layout.ravel(), dtype=xp.int64), axis=-2)
-
-    def _both(self, V: Array, sensors: Array, samples: Array) -> Array:
-        """(P ⊗ Q) v for v (B, T, C r, K) sensor by sensor."""
+    def _product(self, sensors: Array, samples: Array, V: Array) -> Array:
+        """(P ⊗ Q) v in the order of the features, (B, T, d, K)."""
         xp = namespace(V)
         B, T, _, K = V.shape
         C, r = self.layout.shape
-        inner = xp.reshape(xp.matmul(sensors, xp.reshape(V, (B, T, C, r * K))), (B, T, C, r, K))
-        return xp.reshape(xp.matmul(samples[:, :, None, ...], inner), (B, T, C * r, K))
+        inner = xp.matmul(sensors, xp.reshape(self._by_sensor(V), (B, T, C, r * K)))
+        both = xp.matmul(samples[:, :, None, ...], xp.reshape(inner, (B, T, C, r, K)))
+        return self._by_feature(xp.reshape(both, (B, T, C * r, K)))
+
+    def _by_sensor(self, V: Array) -> Array:
+        """Put rows (..., d, K) in the order of the features in that of the layout."""
+        if self._in_order:
+            return V
+        xp = namespace(V)
+        return xp.take(V, like(V, self.layout.ravel(), dtype=xp.int64), axis=-2)
+
+    def _by_feature(self, V: Array) -> Array:
+        """Put rows (..., d, K) in the order of the layout in that of the features."""
+        if self._in_order:
+            return V
+        xp = namespace(V)
+        return xp.take(V, like(V, self._place, dtype=xp.int64), axis=-2)
+
+    def _sensor_and_sample(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.divmod(self._place[features], self.layout.shape[1])
+
+    @cached_property
+    def _place(self) -> np.ndarray:
+        """Where every feature stands in the layout, (d,)."""
+        return np.argsort(self.layout.ravel())
+
+    @cached_property
+    def _in_order(self) -> bool:
+        return bool((self._place == np.arange(self.n_features)).all())
+
+    @cached_property
+    def _squares(self) -> list[np.ndarray]:
+        """P'P and Q'Q."""
+        return [np.matmul(part.swapaxes(-1, -2), part) for part in map(to_numpy, (self.sensors, self.samples))]
 
 
-def join_metrics(metrics: Sequence[Metric]) -> Metric:
-    """Return the metric of several stacks of one data set each, put below each other."""
-    first = metrics[0]
-    names = [f.name for f in fields(first) if f.name != "layout"]
-    return replace(first, **{n: np.concatenate([getattr(metric, n) for metric in metrics]) for n in names})
+def join_metrics(metrics: Sequence[Metric], axis: int = 0) -> Metric:
+    """Return one metric of several of one `Metric.kind`: of all their data sets, or with ``axis=1`` subjects."""
+    return replace(metrics[0], **{name: _joined(metrics, name, axis) for name in metrics[0]._names})
+
+
+def _joined(metrics: Sequence[Metric], name: str, axis: int) -> np.ndarray:
+    return np.concatenate([getattr(metric, name) for metric in metrics], axis=axis)
+
+
+def _frobenius(matrices: Array) -> Array:
+    xp = namespace(matrices)
+    return xp.sqrt(xp.sum(matrices**2, axis=(-2, -1)))

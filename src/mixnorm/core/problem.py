@@ -3,12 +3,13 @@ r"""A stack of problems: what every solver takes, and what it gives back.
 The work of this field is never one fit but alphas × folds × resamplings × data sets on the same few matrices.
 A stack holds B independent data sets, T coupled subjects each, and K problems on the same trials:
 
-    minimise over W, b   Σ_{t,i} p_ti ℓ(y_ti (x_ti·w_t + b_t)) + similarity Σ_t ‖w_t − w̄‖² + alpha Σ_g β_g ‖W_g‖_q
+    minimise over W, b   Σ_{t,i} p_ti ℓ(y_ti (x_ti·w_t + b_t)) + similarity Σ_t ‖v_t − v̄‖² + alpha Σ_g β_g ‖W_g‖_q
 
 for every one of the B × K problems, p = s / Σ s. A fold is a 0/1 column of s, a bootstrap an integer one, the
-adaptive norm a column of β; subjects with fewer trials are padded with trials of weight zero. A newcomer is drawn to
-others whose classifiers are fixed: then a given centre c stands in the place of w̄. Subjects may be compared by
-coordinates of their own, v_t = A_t w_t, their alignment: the term is then similarity Σ_t ‖v_t − v̄‖², or ‖v_t − c‖².
+adaptive norm a column of β; subjects with fewer trials are padded with trials of weight zero. v_t = R_t w_t are the
+coordinates in which subjects are compared (`mixnorm.core.metric`); without a metric v_t = w_t. A new subject is
+regularised towards others whose classifiers are fixed: then a given centre c stands in the place of the mean v̄. With
+one subject, c = 0 and similarity = ridge / 2 the term is a ridge penalty, ridge · ½ w'N w.
 """
 
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from functools import cached_property
 from mixnorm.core.arrays import Array, like, matmul_transposed, namespace
 from mixnorm.core.groups import Groups
 from mixnorm.core.losses import SquaredHinge
+from mixnorm.core.metric import Metric
 from mixnorm.core.penalties import Penalty
 
 
@@ -42,9 +44,9 @@ class Stack:
     fit_intercept : bool
     loss : SquaredHinge
     center : array of shape (B, T, d, K), or None
-        What every v_t is drawn to; None: their mean v̄.
-    alignment : array of shape (B, T, d, d), or None
-        A_t of v_t = A_t w_t; None: the identity.
+        What every v_t is regularised towards, (B, T, D, K) with a metric; None: their mean v̄.
+    metric : Metric or None
+        R_t of v_t = R_t w_t; None: the identity.
     """
 
     X: Array
@@ -58,7 +60,7 @@ class Stack:
     fit_intercept: bool = True
     loss: SquaredHinge = field(default_factory=SquaredHinge)
     center: Array | None = None
-    alignment: Array | None = None
+    metric: Metric | None = None
 
     @classmethod
     def single(cls, X: Array, y: Array, *, sample_weight: Array, group_weights: Array, **rest) -> "Stack":
@@ -127,7 +129,7 @@ class Stack:
             group_weights=rectangle(self.group_weights),
             similarity=rectangle(self.similarity),
             center=None if self.center is None else rectangle(self.center),
-            alignment=None if self.alignment is None else xp.take(self.alignment, rows, axis=0),
+            metric=None if self.metric is None else self.metric.take(rows),
         )
 
     def last(self) -> "Stack":
@@ -151,22 +153,16 @@ class Stack:
         return self.loss.dual_variable(self.y[..., None] * scores, self.trial_weight)
 
     def deviation(self, W: Array) -> Array:
-        """v_t − v̄, or v_t − the centre, (B, T, d, K)."""
-        xp = namespace(W)
-        V = W if self.alignment is None else xp.matmul(self.alignment, W)
-        return V - (xp.mean(V, axis=1, keepdims=True) if self.center is None else self.center)
+        """v_t − v̄, or v_t − the centre, (B, T, D, K)."""
+        V = W if self.metric is None else self.metric.apply(W)
+        return V - (namespace(W).mean(V, axis=1, keepdims=True) if self.center is None else self.center)
 
     def drawn(self, deviation: Array) -> Array:
-        """A_t' times a deviation, (B, T, d, K): half the gradient of its square."""
-        return deviation if self.alignment is None else matmul_transposed(self.alignment, deviation)
-
-    @cached_property
-    def metric(self) -> Array | None:
-        """A_t'A_t, (B, T, d, d): ‖A_t w‖² = w'M_t w; None: the identity."""
-        return None if self.alignment is None else matmul_transposed(self.alignment, self.alignment)
+        """R_t' times a deviation, (B, T, d, K): half the gradient of its square."""
+        return deviation if self.metric is None else self.metric.adjoint(deviation)
 
     def descent(self, W: Array, a: Array) -> Array:
-        """X_t'(a_t∘y_t) − 2 similarity A_t'(v_t − v̄): minus the gradient of the smooth part, (B, T, d, K)."""
+        """X_t'(a_t∘y_t) − 2 similarity R_t'(v_t − v̄): minus the gradient of the smooth part, (B, T, d, K)."""
         v = matmul_transposed(self.X, a * self.y[..., None])
         if self.has_similarity:
             v = v - 2 * self.similarity[:, None, None, :] * self.drawn(self.deviation(W))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mixnorm.core.arrays import Array, like, matmul_transposed, namespace, to_numpy
+from mixnorm.core.arrays import Array, like, namespace, to_numpy
 from mixnorm.core.problem import Stack
 
 _MAX_NEWTON = 100
@@ -23,7 +23,7 @@ class _FreeCoordinates:
 
     E (T, n, p) has one column per unpenalised feature (signed by y), then one for the intercept. The similarity term
     is similarity Σ_t ‖v_t − v̄‖² of v_t = maps_t θ_t[:m] + held_t, or ‖v_t‖² where there is a fixed centre, which is
-    then subtracted in ``held`` (T, D); maps (T, D, m) is the identity, or the free columns of the alignments.
+    then subtracted in ``held`` (T, D); maps (T, D, m) is the identity, or the free columns of the metric's roots.
     """
 
     E: np.ndarray
@@ -138,19 +138,19 @@ def equality_residual(stack: Stack, W: Array, a: Array) -> tuple[Array, Array, A
 
 
 def _terms_of_drawn(stack: Stack, W: Array) -> Array:
-    """The size of what is added up in A_t'(A_t w_t − v̄), (B, T, d, K): its rounding is in proportion to it.
+    """The size of what is added up in R_t'(R_t w_t − v̄), (B, T, d, K): its rounding is in proportion to it.
 
-    Subjects who are drawn strongly are nearly alike, and the deviation is a small difference of large numbers.
+    Subjects with a large similarity are nearly alike, and the deviation is a small difference of large numbers.
     """
     xp = namespace(W)
-    plain = stack.alignment is None
-    V = xp.abs(W) if plain else xp.matmul(xp.abs(stack.alignment), xp.abs(W))
+    sizes = None if stack.metric is None else stack.metric.map(xp.abs)
+    V = xp.abs(W) if sizes is None else sizes.apply(xp.abs(W))
     V = V + (xp.mean(V, axis=1, keepdims=True) if stack.center is None else xp.abs(stack.center))
-    return V if plain else matmul_transposed(xp.abs(stack.alignment), V)
+    return V if sizes is None else sizes.adjoint(V)
 
 
 def _free_coordinates(stack: Stack, W: Array, i: int, k: int) -> _FreeCoordinates:
-    """Those of one problem at a point; of W only what is held counts, where subjects are aligned."""
+    """Those of one problem at a point; of W only what is held counts, where there is a metric."""
     X, y = to_numpy(stack.X)[i], to_numpy(stack.y)[i]
     weights = to_numpy(stack.group_weights)[i, :, k]
     features = np.flatnonzero(weights[stack.groups.index] == 0)
@@ -160,7 +160,7 @@ def _free_coordinates(stack: Stack, W: Array, i: int, k: int) -> _FreeCoordinate
     similarity, weight = float(to_numpy(stack.similarity)[i, k]), to_numpy(stack.trial_weight)[i, :, :, k]
     maps, held = _maps_and_held(stack, to_numpy(W)[i, :, :, k], features, i, k)
     return _FreeCoordinates(
-        signed, weight, features, similarity, maps, held, stack.center is None, stack.alignment is not None
+        signed, weight, features, similarity, maps, held, stack.center is None, stack.metric is not None
     )
 
 
@@ -168,11 +168,11 @@ def _maps_and_held(stack: Stack, W: np.ndarray, features: np.ndarray, i: int, k:
     """What makes v_t of the free coefficients, and what the held ones among W (T, d) make of it, less the centre."""
     T, d = W.shape
     center = np.zeros((T, d)) if stack.center is None else to_numpy(stack.center)[i, :, :, k]
-    if stack.alignment is None:
+    if stack.metric is None:
         return np.broadcast_to(np.eye(len(features)), (T, len(features), len(features))), -center[:, features]
-    alignment = to_numpy(stack.alignment)[i]
-    rest = np.setdiff1d(np.arange(d), features)
-    return alignment[:, :, features], np.matmul(alignment[:, :, rest], W[:, rest, None])[..., 0] - center
+    metric, rest = stack.metric.data_set(i), W.copy()
+    rest[:, features] = 0.0
+    return metric.columns(features)[0], metric.apply(rest[None, ..., None])[0, ..., 0] - center
 
 
 def _newton(free: _FreeCoordinates, loss, offset: np.ndarray, theta: np.ndarray) -> np.ndarray:

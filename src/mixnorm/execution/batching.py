@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn import config_context, get_config
 
+from mixnorm.core.metric import join_metrics
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.execution.device import on_device, to_device
 from mixnorm.execution.direct import SolverOptions, solve_directly
@@ -39,14 +40,14 @@ class _Request:
         _, T, n, d, K = stack.shape
         shared = (T, d, K, len(self.alphas), int(2 * np.log2(n)), stack.fit_intercept, self.similarities is None)
         penalty = (type(stack.penalty).__name__, getattr(stack.penalty, "q", None), stack.groups.index.tobytes())
-        shared = (*shared, stack.center is None, stack.alignment is None)
+        shared = (*shared, stack.center is None, None if stack.metric is None else stack.metric.kind())
         return (*shared, *penalty, self.options, type(stack.loss).__name__)
 
     def content(self) -> tuple:
         """What requests of one kind must share in order to be the same problems; equal trials lie together."""
         stack = self.stack
-        parts = (stack.y, stack.sample_weight, stack.group_weights, stack.center, stack.alignment)
-        parts = (*parts, self.alphas, self.similarities)
+        parts = [stack.y, stack.sample_weight, stack.group_weights, stack.center, self.alphas, self.similarities]
+        parts += [] if stack.metric is None else stack.metric.arrays()
         return _where(stack.X), *(None if part is None else part.tobytes() for part in parts)
 
 
@@ -256,11 +257,12 @@ def _merge(stacks: list[Stack]) -> Stack:
     return replace(stacks[0], X=filled("X", 0.0), y=filled("y", 1.0), **_merge_problems(stacks, n))
 
 
-def _merge_problems(stacks: list[Stack], n: int) -> dict[str, np.ndarray]:
+def _merge_problems(stacks: list[Stack], n: int) -> dict[str, Any]:
     """Return what of a merged stack is not the trials themselves."""
-    names = ["alpha", "group_weights", "similarity"]
-    names += [name for name in ("center", "alignment") if getattr(stacks[0], name) is not None]
+    names = ["alpha", "group_weights", "similarity"] + ["center"] * (stacks[0].center is not None)
     joined = {name: np.concatenate([getattr(stack, name) for stack in stacks]) for name in names}
+    if stacks[0].metric is not None:
+        joined["metric"] = join_metrics([stack.metric for stack in stacks])
     weights = np.zeros((len(stacks), stacks[0].shape[1], n, stacks[0].shape[4]))
     for i, stack in enumerate(stacks):
         weights[i, :, : stack.shape[2]] = stack.sample_weight[0]

@@ -12,7 +12,7 @@ from mixnorm.execution.threads import few_threads
 from mixnorm.solvers import SOLVERS, Newton, StackedNewton
 
 #: The arrays of a stack that move to a device.
-_ARRAYS = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center", "alignment")
+_ARRAYS = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center")
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ def solve_directly(stack: Stack, alphas: Array, similarities: Array | None, opti
     if current_sender() is None:
         return _solve_in_order(stack, alphas, similarities, options)
     there = replace(stack, **{name: to_device(getattr(stack, name)) for name in _ARRAYS})
+    if stack.metric is not None:
+        there = replace(there, metric=stack.metric.map(to_device))
     solutions = _solve_in_order(there, to_device(alphas), to_device(similarities), options)
     return [Solution(*(to_numpy(getattr(s, f.name)) for f in fields(s))) for s in solutions]
 

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from mixnorm.core.intercept import solve_intercept
+from mixnorm.core.metric import Metric
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.choice import EQUAL
 from mixnorm.estimators.folds import Fold, auc
@@ -53,8 +54,8 @@ class Leaning:
     alpha : float
     group_weights : ndarray of shape (G,)
         β, ∞ for sensors that are out.
-    metric : ndarray of shape (m, m), or None
-        M on the m features of the sensors that are in, positive definite; None: the identity.
+    metric : Metric or None
+        M on the m features of the sensors that are in; None: the identity.
     rough : bool
         Whether AUCs are to be compared only, for which no certificate is needed.
     """
@@ -66,7 +67,7 @@ class Leaning:
     center: np.ndarray
     alpha: float
     group_weights: np.ndarray
-    metric: np.ndarray | None = None
+    metric: Metric | None = None
     rough: bool = False
 
     @property
@@ -99,17 +100,16 @@ class Leaning:
         if not len(features):  # the zero model, and nobody to be drawn to
             kept, features = np.ones_like(kept), np.arange(len(self.center))
         beta, center = self.group_weights[kept, None], self.center[features, None].astype(float)
-        problems, alignment = np.ones(weights.shape[1]), None
+        problems = np.ones(weights.shape[1])
         if self.metric is not None:
-            alignment = np.linalg.cholesky(self.metric).T
-            center = alignment @ center
+            center = self.metric.apply(center[None, None])[0, 0]
         stack = replace(
             stack,
             X=stack.X[..., features],
             groups=stack.groups.only(kept),
             group_weights=(beta * problems)[None],
             center=(center * problems)[None, None],
-            alignment=None if alignment is None else alignment[None, None],
+            metric=self.metric,
         )
         return stack, features
 

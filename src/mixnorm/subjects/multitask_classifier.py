@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.core.groups import Groups
+from mixnorm.core.metric import Metric
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.inputs import Trials, read_predict
 from mixnorm.estimators.objective import Objective
@@ -11,7 +12,7 @@ from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions
 from mixnorm.execution.array_api import fitted_on_host
 from mixnorm.subjects.adaptation import Leaning, adapt_to
-from mixnorm.subjects.alignment import FEWEST_TRIALS, alignment, center_and_metric, newcomers_center_and_metric
+from mixnorm.subjects.alignment import FEWEST_TRIALS, alignment, center_and_metric, new_subjects_center_and_metric
 from mixnorm.subjects.classifier import SubjectClassifier, SubjectTrials
 from mixnorm.subjects.joint import check_asymmetric, check_label, check_subject_classes
 from mixnorm.subjects.pull import pull_metric, within_covariance
@@ -94,10 +95,10 @@ class MultiTaskClassifier(SubjectClassifier):
         expected = None if gains is None else expected_gains(self.newcomer_trials_, gains, len(signs))
         return adapt_to(problem, weights, expected)
 
-    def _drawn_to(self, trials: Trials, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """What a newcomer is drawn to, (d,), and M of the pull on usable features, a mask (d,); None: the identity."""
+    def _drawn_to(self, trials: Trials, usable: np.ndarray) -> tuple[np.ndarray, Metric | None]:
+        """Return what a new subject is regularised towards, (d,), and the metric on usable features, a mask (d,)."""
         if self._is_aligned:
-            found = newcomers_center_and_metric(trials.matrix, self._partition, self.mean_aligned_coef_, usable)
+            found = new_subjects_center_and_metric(trials.matrix, self._partition, self.mean_aligned_coef_, usable)
             return (self.mean_coef_, None) if found is None else found
         covariance = getattr(self, "newcomer_covariance_", None)  # a model file of an earlier version has none
         if covariance is None:
@@ -110,7 +111,7 @@ class MultiTaskClassifier(SubjectClassifier):
         """Whether the subjects were aligned when they were learned, whatever ``align`` is now."""
         return getattr(self, "mean_aligned_coef_", None) is not None
 
-    def _intercept_without_labels(self, w: np.ndarray, metric: np.ndarray | None, X: np.ndarray) -> float:
+    def _intercept_without_labels(self, w: np.ndarray, metric: Metric | None, X: np.ndarray) -> float:
         """The mean intercept; of who is aligned, what gives its mean trial the mean score of the known subjects'."""
         own = self._is_aligned and metric is not None and self.fit_intercept
         return float(self._mean_score - X.mean(axis=0) @ w) if own else self.mean_intercept_
@@ -139,7 +140,7 @@ class MultiTaskClassifier(SubjectClassifier):
         self.mean_aligned_coef_ = None
         if self.align:
             W = solution.W[0, :, :, -1]
-            self.mean_aligned_coef_ = np.matmul(stack.alignment[0], W[..., None]).mean(axis=0)[:, 0]
+            self.mean_aligned_coef_ = stack.metric.apply(solution.W)[0, :, :, -1].mean(axis=0)
             own = [
                 np.average(joint.trials.matrix[rows], axis=0, weights=joint.weights[rows])
                 for rows in joint.subjects.rows
@@ -172,10 +173,10 @@ class MultiTaskClassifier(SubjectClassifier):
         """Fit one subject listed in ``asymmetric``; with trials of one class only it gets the mean classifier."""
         center, metric, used = self.mean_coef_, None, data.weights > 0
         if self.align and used.sum() >= FEWEST_TRIALS:
-            A = alignment(data.trials.matrix, data.weights, self._partition)
-            if A is not None:
+            own = alignment(data.trials.matrix, data.weights, self._partition)
+            if own is not None:
                 usable = np.isfinite(self._group_weights)[self._group_index]
-                center, metric = center_and_metric(A, self.mean_aligned_coef_, usable)
+                center, metric = center_and_metric(own, self.mean_aligned_coef_, usable)
         if len(np.unique(data.signs[used])) < 2:
             return center, self._intercept_without_labels(center, metric, data.trials.matrix[used])
         weights, how = self._balanced(data, data.weights), (Objective.of(self, self.q), SolverOptions.of(self))

@@ -252,7 +252,7 @@ def check_similarities(similarities, stack: Stack) -> np.ndarray:
             )
         used = stack.trial_weight[0, :, :, -1]
         square = float(np.sum(used[..., None] * stack.X[0] ** 2)) / stack.shape[3]
-        unit = (square if square > 0 and stack.alignment is None else 1.0) / stack.shape[1]
+        unit = (square if square > 0 and stack.metric is None else 1.0) / stack.shape[1]
         return np.concatenate([[0.0], unit * np.geomspace(*SIMILARITY_RANGE, similarities - 1)])
     values = np.asarray(similarities, dtype=float)
     if values.ndim != 1 or not len(values):

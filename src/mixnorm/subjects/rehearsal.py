@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mixnorm.core.groups import Groups
+from mixnorm.core.metric import Metric
 from mixnorm.estimators.folds import auc
 from mixnorm.estimators.objective import Objective
 from mixnorm.execution import SolverOptions, solve
 from mixnorm.subjects.adaptation import STRENGTHS, Leaning, n_worth_trying
-from mixnorm.subjects.alignment import aligned, newcomers_center_and_metric
+from mixnorm.subjects.alignment import aligned, new_subjects_center_and_metric
 from mixnorm.subjects.classifier import SubjectTrials
 from mixnorm.subjects.joint import joint_stack
 from mixnorm.subjects.pull import pull_metric, within_covariance
@@ -82,7 +83,7 @@ class Rehearsal:
         chosen = (stack.groups.to_blocks(W) != 0).any(axis=2)[0, :, 0]
         mean, beta = W[0, :, :, 0].mean(axis=0), np.where(chosen, self.group_weights, np.inf)
         if self.align:
-            aligned_mean = np.matmul(stack.alignment, W)[0, :, :, 0].mean(axis=0)
+            aligned_mean = stack.metric.apply(W)[0, :, :, 0].mean(axis=0)
             return _Mean(mean, beta, aligned_coef=aligned_mean, groups=stack.groups)
         return _Mean(mean, beta, pull_metric(within_covariance(stack, np.flatnonzero(chosen[stack.groups.index]))))
 
@@ -112,16 +113,16 @@ class _Mean:
 
     coef: np.ndarray
     group_weights: np.ndarray
-    metric: np.ndarray | None = None
+    metric: Metric | None = None
     aligned_coef: np.ndarray | None = None
     groups: Groups | None = None
 
-    def drawn_to(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    def drawn_to(self, X: np.ndarray) -> tuple[np.ndarray, Metric | None]:
         """What a newcomer with trials X (n, d) is drawn to, (d,), and by which M."""
         found = None
         if self.aligned_coef is not None:
             usable = np.isfinite(self.group_weights)[self.groups.index]
-            found = newcomers_center_and_metric(X, self.groups, self.aligned_coef, usable)
+            found = new_subjects_center_and_metric(X, self.groups, self.aligned_coef, usable)
         return (self.coef, self.metric) if found is None else found
 
 

@@ -22,11 +22,10 @@ def intercept_scale(stack: Stack) -> Array:
 
 
 def _similarity_constant(stack: Stack) -> Array:
-    """2 similarity, times a bound of what an alignment makes of it (the Frobenius norm of A_t'A_t), (B, K)."""
-    xp = namespace(stack.X)
-    if stack.alignment is None:
+    """2 similarity, times a bound of the metric's largest eigenvalue, (B, K)."""
+    if stack.metric is None:
         return 2 * stack.similarity
-    return 2 * stack.similarity * xp.sqrt(xp.max(xp.sum(stack.metric**2, axis=(2, 3)), axis=1))[:, None]
+    return 2 * stack.similarity * namespace(stack.X).max(stack.metric.bound(), axis=1)[:, None]
 
 
 def paper_constant(stack: Stack) -> Array:

@@ -33,7 +33,7 @@ def chunks(stack: Stack) -> list[tuple[np.ndarray, np.ndarray]]:
     """Cut a stack into rectangles of data sets and columns, each of which fits with room for its systems."""
     B, T, n, d, K = stack.shape
     half = free_bytes(stack.X) / 2
-    data_set = 8 * T * n * d * 3 + (0 if stack.alignment is None else 8 * T * d * d * 6)
+    data_set = 8 * T * n * d * 3 + (0 if stack.metric is None else 8 * T * d * d * 6)
     problem = 8 * T * (_TRIAL_VECTORS * n + _FEATURE_VECTORS * d)
     columns = min(K, max(1, int((half - data_set) // problem)))
     rows = min(B, max(1, int(half // (data_set + columns * problem))))

@@ -45,7 +45,7 @@ class Look(NamedTuple):
     toward : array of shape (P,)
         ⟨v − c, c⟩ where there is a centre c, else 0.
     drawn : array of shape (P, G, T, r)
-        A_t'(v_t − v̄), without alignment w_t − w̄.
+        R_t'(v_t − v̄), without a metric w_t − w̄.
     norms : array of shape (P, atoms)
     """
 
@@ -82,11 +82,11 @@ class StackedProblems:
         self.beta = xp.reshape(self._over_subjects(beta), (self.P, -1)) if self.single_atoms else beta
         self.has_free = stack.has_unpenalised
         self.similar = stack.has_similarity
-        self.aligned_rows = None if stack.alignment is None else self._aligned_rows(stack.alignment)
+        self.root_rows = None if stack.metric is None else self._root_rows(stack.metric.roots())
         self.center = None
         if stack.center is not None:
-            aligned = stack.alignment is not None
-            self.center = self.per_problem(stack.center)[:, None, ...] if aligned else self.slots(stack.center)
+            mapped = stack.metric is not None
+            self.center = self.per_problem(stack.center)[:, None, ...] if mapped else self.slots(stack.center)
         self.y = stack.y
         self.p = self.per_problem(stack.trial_weight)
         self.y_of = xp.reshape(self._repeat_over_columns(stack.y), (self.P, self.T, self.n))
@@ -107,17 +107,17 @@ class StackedProblems:
         bend = 2 * self._against(self.p, self._matrix**2)
         #: which slots hold a feature that is not all zero, or drawn somewhere
         self.real = bend > 1e-300
-        if self.aligned_rows is not None:
+        if self.root_rows is not None:
             self.real = self.real | (self._stiffnesses > 0)
         #: diagonal of the Hessian with all trials inside the margin, (P, G, T, r), and its sum over each atom
         self.bend = xp.where(self.real, bend, 1e-300)
         self.trace = xp.sum(self.blocks(self.bend), axis=-1)
-        #: how much an atom is drawn at similarity 1: its size, or its share of the trace of A_t'A_t
+        #: how much the similarity term bends an atom at similarity 1: its size, or its share of the trace of N_t
         self.atom_size = 1 if self.single_atoms else self.T * self.r
-        if self.aligned_rows is not None:
+        if self.root_rows is not None:
             self.atom_size = xp.sum(self.blocks(self._stiffnesses), axis=-1)
-        #: columns that couple aligned subjects, beside those of their active coordinates
-        self.n_common = 0 if self.aligned_rows is None else self.aligned_rows.shape[-1]
+        #: columns that couple subjects compared by a metric, beside those of their active coordinates
+        self.n_common = 0 if self.root_rows is None else self.root_rows.shape[-1]
         self.range_P, self.range_G = (xp.arange(size, device=self.p.device) for size in (self.P, self.G))
         subjects = xp.arange(self.T, device=self.p.device)
         #: first row of every problem and subject in `rows`
@@ -157,10 +157,10 @@ class StackedProblems:
         Zt = xp.reshape(Zt, (self.B, self.T, self.G, self.r, self.n))
         return xp.concat([Zt, xp.zeros_like(Zt[:, :, :1, ...])], axis=2)
 
-    def _aligned_rows(self, alignment: Array) -> Array:
-        """Rows A_t' of every group, (B, T, G + 1, r, d); the last group is all zero, for padding."""
+    def _root_rows(self, roots: Array) -> Array:
+        """Rows R_t' of every group, (B, T, G + 1, r, d); the last group is all zero, for padding."""
         xp = self.xp
-        rows = xp.matrix_transpose(alignment)
+        rows = xp.matrix_transpose(roots)
         if not self._features.is_reshape:
             rows = xp.concat([rows, xp.zeros_like(rows[:, :, :1, :])], axis=2)
             rows = xp.take(rows, like(rows, self._features.sources, dtype=xp.int64), axis=2)
@@ -168,23 +168,23 @@ class StackedProblems:
         return xp.concat([rows, xp.zeros_like(rows[:, :, :1, ...])], axis=2)
 
     @cached_property
-    def _aligner(self) -> Array:
-        """A_t' on slots, (B, T, G r, d)."""
-        return self.xp.reshape(self.aligned_rows[:, :, : self.G, ...], (self.B, self.T, self.G * self.r, -1))
+    def _transposed_roots(self) -> Array:
+        """R_t' on slots, (B, T, G r, d)."""
+        return self.xp.reshape(self.root_rows[:, :, : self.G, ...], (self.B, self.T, self.G * self.r, -1))
 
     @property
     def _stiffnesses(self) -> Array:
-        """The diagonal of A_t'A_t for every problem, (P, G, T, r)."""
+        """The diagonal of N_t for every problem, (P, G, T, r)."""
         xp = self.xp
-        diagonal = xp.reshape(xp.sum(self._aligner**2, axis=-1), (self.B, 1, self.T, self.G, self.r))
+        diagonal = xp.reshape(xp.sum(self._transposed_roots**2, axis=-1), (self.B, 1, self.T, self.G, self.r))
         diagonal = diagonal + xp.zeros((1, self.K, 1, 1, 1), dtype=diagonal.dtype, device=diagonal.device)
         return xp.permute_dims(xp.reshape(diagonal, (self.P, self.T, self.G, self.r)), (0, 2, 1, 3))
 
     @cached_property
     def metric_blocks(self) -> Array:
-        """A_t'A_t for every pair of groups, (B T (G + 1)², r²); the last group is all zero, for padding."""
+        """N_t for every pair of groups, (B T (G + 1)², r²); the last group is all zero, for padding."""
         xp, G, r = self.xp, self.G + 1, self.r
-        rows = xp.reshape(self.aligned_rows, (self.B * self.T, G * r, -1))
+        rows = xp.reshape(self.root_rows, (self.B * self.T, G * r, -1))
         metric = xp.reshape(xp.matmul(rows, xp.matrix_transpose(rows)), (-1, G, r, G, r))
         return xp.reshape(xp.permute_dims(metric, (0, 1, 3, 2, 4)), (-1, r * r))
 
@@ -261,27 +261,27 @@ class StackedProblems:
         return Zw + y * b[..., None]
 
     def deviation(self, W: Array) -> Array:
-        """v_t less what it is drawn to, (..., G, T, r), or aligned (..., 1, T, d)."""
-        V = self._aligned(W)
+        """v_t less what it is drawn to, (..., G, T, r), or with a metric (..., 1, T, D)."""
+        V = self._mapped(W)
         if self.center is None:
             return V - self.xp.mean(V, axis=-2, keepdims=True)
         return V - (self.center if V.ndim == 4 else self.center[:, None, ...])
 
     def spread(self, direction: Array) -> Array:
         """The change of the deviation along a direction."""
-        change = self._aligned(direction)
+        change = self._mapped(direction)
         return change - self.xp.mean(change, axis=-2, keepdims=True) if self.center is None else change
 
-    def _aligned(self, W: Array) -> Array:
-        """A_t w_t of one point or several of every problem: (P, ..., G, T, r) → (P, ..., 1, T, d)."""
-        if self.aligned_rows is None:
+    def _mapped(self, W: Array) -> Array:
+        """R_t w_t of one point or several of every problem: (P, ..., G, T, r) → (P, ..., 1, T, d)."""
+        if self.root_rows is None:
             return W
-        V = self._along(W if W.ndim == 5 else W[:, None, ...], self._aligner)
+        V = self._along(W if W.ndim == 5 else W[:, None, ...], self._transposed_roots)
         return V[:, :, None, ...] if W.ndim == 5 else V
 
     def drawn(self, deviation: Array) -> Array:
-        """A_t' times the deviation of one point of every problem, (P, G, T, r): half the gradient of its square."""
-        return deviation if self.aligned_rows is None else self._against(deviation[:, 0, ...], self._aligner)
+        """R_t' times the deviation of one point of every problem, (P, G, T, r): half the gradient of its square."""
+        return deviation if self.root_rows is None else self._against(deviation[:, 0, ...], self._transposed_roots)
 
     def penalty_value(self, W: Array) -> Array:
         """Penalty at alpha = 1 of points (P, ..., G, T, r), (P, ...)."""

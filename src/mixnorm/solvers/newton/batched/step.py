@@ -111,14 +111,14 @@ def prepare(problems: StackedProblems, point: Point, look: Look, aim: Aim, dampi
 def _penalty_curvature(problems: StackedProblems, W: Array, look: Look, aim: Aim, rest: tuple[Array, Array]):
     """R, diagonal, k √c and gradient of the penalty at W, on slots; and the γ of the normal map, on atoms.
 
-    The similarity's and the damping's curvature is in the diagonal, but that of aligned subjects; γ is 0 where the
+    The diagonal contains the curvature of the damping and, without a metric, of the similarity term; γ is 0 where the
     penalty is smooth.
     """
     xp, q, atoms = problems.xp, problems.q, problems.of_atoms
     damping, present = rest
     mask = atoms(present) & problems.real
     own = wide(damping) * problems.bend
-    if problems.aligned_rows is None:
+    if problems.root_rows is None:
         own = own + 2 * wide(aim.similarity)
     one, zero = xp.astype(mask, W.dtype), xp.zeros_like(W)
     tau = xp.where(present, aim.alpha[:, None] * problems.finite_beta, 0.0)

@@ -178,7 +178,7 @@ def _solve_batch(
     hessian = xp.matmul(rows, xp.matrix_transpose(rows))
     scaled = 1 < problems.q < 2 or (problems.single_atoms and T > 1)
     S = hessian
-    if problems.aligned_rows is not None:
+    if problems.root_rows is not None:
         S = S + 2 * chosen(similarity)[:, None, None, None] * _active_metric(problems, chosen, prepared, a)
     S = S * scale[..., :, None] * scale[..., None, :] if scaled else S
     lean = None
@@ -193,9 +193,9 @@ def _solve_batch(
     common = None
     if coupled:
         common = xp.eye(m, dtype=S.dtype, device=S.device)
-        if problems.aligned_rows is not None:
-            aligned = xp.reshape(problems.aligned_rows, (problems.B * T * (problems.G + 1), -1))
-            common = xp.take(aligned, xp.reshape(chosen(prepared.trial_rows)[..., :a], (-1,)), axis=0)
+        if problems.root_rows is not None:
+            roots = xp.reshape(problems.root_rows, (problems.B * T * (problems.G + 1), -1))
+            common = xp.take(roots, xp.reshape(chosen(prepared.trial_rows)[..., :a], (-1,)), axis=0)
             common = xp.reshape(common, (M, T, m, -1))
         common = xp.sqrt(2 * chosen(similarity) / T)[:, None, None, None] * scale[..., None] * common
     dw = _solve(problems, S, (diagonal, direction, lean), right, common)
@@ -210,7 +210,7 @@ def _solve_batch(
 
 
 def _active_metric(problems: StackedProblems, chosen: Callable, prepared: Prepared, a: int) -> Array:
-    """A_t'A_t on at most a active groups of some problems, (M, T, m, m)."""
+    """N_t on at most a active groups of some problems, (M, T, m, m)."""
     xp, T, r = problems.xp, problems.T, problems.r
     rows = chosen(prepared.trial_rows)[..., :a]
     pairs = rows[..., :, None] * (problems.G + 1) + (rows - chosen(problems.first_rows)[..., None])[..., None, :]

@@ -6,12 +6,14 @@ from functools import cached_property
 import numpy as np
 
 from mixnorm.core.arrays import to_numpy
+from mixnorm.core.groups import Groups
 from mixnorm.core.intercept import solve_intercept
 from mixnorm.core.losses import SquaredHinge
+from mixnorm.core.metric import KroneckerMetric
 from mixnorm.core.problem import Stack
 from mixnorm.solvers.newton.host.atoms import Atoms
 from mixnorm.solvers.newton.host.hessian import WorkingHessian
-from mixnorm.solvers.newton.host.metric_system import Kronecker
+from mixnorm.solvers.newton.host.metric_system import Factors
 from mixnorm.solvers.newton.host.state import Active, Point, times
 from mixnorm.solvers.newton.host.step import Slopes, newton_step
 
@@ -55,12 +57,8 @@ class Problem:
             self.q = 1.0  # groups of one coefficient: every q is ℓ1
         self.similarity = 0.0  # set for every cell of a path
         self.center = None if stack.center is None else to_numpy(stack.center)[i, :, :, k]
-        self.alignment = self.kronecker = None
-        self._place = stack, i
-        if stack.alignment is not None:
-            self.alignment = to_numpy(stack.alignment)[i]
-            by_factors = T > 1 and self.q == 2 and self.center is None
-            self.kronecker = Kronecker.of(self.alignment, stack.groups) if by_factors else None
+        self.metric = None if stack.metric is None else stack.metric.data_set(i)
+        self.factors = self._factors(stack.groups)
         beta = to_numpy(stack.group_weights)[i, :, k]
         if self.q == 1:
             self.atom_of = np.arange(T * d).reshape(T, d)
@@ -73,8 +71,8 @@ class Problem:
         self.hessian = WorkingHessian(self.Z, self.y, self.p, self.fit_intercept)
         #: diagonal of the Hessian with all trials inside the margin, (T, d), and its sum over each atom
         self.bend = np.maximum(2 * np.einsum("tn,tnd,tnd->td", self.p, self.Z, self.Z), 1e-300)
-        if self.kronecker is not None:
-            self.bend = self.kronecker.evened(self.bend)
+        if self.factors is not None:
+            self.bend = self.factors.evened(self.bend)
         self.trace = self.atoms.sums(self.bend)
         self._active: Active | None = None
         self._seen: tuple[tuple | None, float] = None, 0.0
@@ -84,6 +82,12 @@ class Problem:
         self._at_once = next(groups for least, groups in _GROUPS_AT_ONCE if plenty >= least)
         self._inverse = np.divide(0.25, self.p, where=self.p > 0, out=np.zeros_like(self.p))
         self.damping = _DAMPING
+
+    def _factors(self, groups: Groups) -> Factors | None:
+        """The metric's factors, where the Newton system of several subjects can be solved by them."""
+        usable = isinstance(self.metric, KroneckerMetric) and self.q == 2 and self.center is None
+        usable = usable and len(self.Z) > 1 and np.array_equal(self.metric.layout, groups.layout)
+        return Factors.of(self.metric) if usable else None
 
     def point(self, W: np.ndarray, b: np.ndarray) -> Point:
         """Return the point of some coefficients (T, d) and intercepts (T,)."""
@@ -162,8 +166,8 @@ class Problem:
 
     @cached_property
     def _drawn_size(self) -> np.ndarray:
-        """How much an atom is drawn at similarity 1: its size, or its share of the trace of the A_t'A_t."""
-        own = np.ones_like(self.bend) if self.alignment is None else np.sum(self.alignment**2, axis=1)
+        """Trace of the similarity term's curvature at similarity 1 on every atom: its size, or that of the N_t."""
+        own = np.ones_like(self.bend) if self.metric is None else self.metric.diagonal()[0]
         return self.atoms.sums(own)
 
     # One look at the whole problem.
@@ -208,38 +212,22 @@ class Problem:
         return descent
 
     def deviation(self, W: np.ndarray) -> np.ndarray:
-        """W, aligned, less what it is drawn to: the centre, or the mean over subjects."""
-        V = self._aligned(W)
+        """R_t w_t less what it is regularised towards, the centre or the mean over subjects, (T, D)."""
+        V = self._mapped(W)
         return V - (V.mean(axis=0) if self.center is None else self.center)
 
-    def spread(self, direction: np.ndarray, features=slice(None)) -> np.ndarray:
-        """The change of the deviation along a direction in some features, (T, m)."""
-        change = self._aligned(direction, features)
+    def spread(self, direction: np.ndarray) -> np.ndarray:
+        """The change of the deviation along a direction, (T, D)."""
+        change = self._mapped(direction)
         return change - change.mean(axis=0) if self.center is None else change
 
-    def _aligned(self, W: np.ndarray, features=slice(None)) -> np.ndarray:
-        """A_t w_t, of coefficients of some features, (T, m)."""
-        if self.alignment is None:
-            return W
-        if self.kronecker is None:
-            return times(W, self.alignment[:, :, features].transpose(0, 2, 1))
-        whole = np.zeros(self.bend.shape)
-        whole[:, features] = W
-        return self.kronecker.forward(whole)
+    def _mapped(self, W: np.ndarray) -> np.ndarray:
+        """R_t w_t, (T, D)."""
+        return W if self.metric is None else self.metric.apply(W[None, ..., None])[0, ..., 0]
 
-    def drawn(self, deviation: np.ndarray, features=slice(None)) -> np.ndarray:
-        """A_t', for some features, times a deviation: half the gradient of its square."""
-        if self.alignment is None:
-            return deviation
-        if self.kronecker is None:
-            return times(deviation, self.alignment[:, :, features])
-        return self.kronecker.backward(deviation)[:, features]
-
-    @cached_property
-    def metric(self) -> np.ndarray | None:
-        """A_t'A_t, (T, d, d); the stack computes it once for all its problems, when it is asked for."""
-        stack, i = self._place
-        return None if stack.metric is None else to_numpy(stack.metric)[i]
+    def drawn(self, deviation: np.ndarray) -> np.ndarray:
+        """R_t' times a deviation, (T, d): half the gradient of its square."""
+        return deviation if self.metric is None else self.metric.adjoint(deviation[None, ..., None])[0, ..., 0]
 
     def smooth_value(self, Zw: np.ndarray, W: np.ndarray, b: np.ndarray) -> float:
         """Mean loss plus similarity term at a point."""

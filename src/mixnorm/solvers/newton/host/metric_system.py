@@ -1,13 +1,13 @@
-r"""The linear system of a Newton step of aligned subjects, whose own matrices S_t hold 2 similarity A_t'A_t.
+r"""The linear system of a Newton step of several subjects compared by a metric N_t = R_t'R_t.
 
-M = S − U Λ U' as in `_newton_system`, but that the columns U of the mean are those of A_t' (weights 2 similarity / T).
-An alignment of sensors and samples is a Kronecker product A = P ⊗ Q. With Q = V₁ diag(σ) V₂' and a curvature E of the
-penalty that is the same for all samples of a sensor,
+M = S − U Λ U' as in `mixnorm.solvers.newton.host.system`, except that S_t contains 2 similarity N_t, and that the
+columns U of the mean are those of R_t' (weights 2 similarity / T). Where R = P ⊗ Q over sensors and samples, with
+Q = V₁ diag(σ) V₂' and a curvature E of the penalty that is the same for all samples of a sensor,
 
-    E ⊗ I + 2 similarity A'A = Σ_k (E + 2 similarity σ_k² P'P) ⊗ v₂k v₂k',
+    E ⊗ I + 2 similarity R'R = Σ_k (E + 2 similarity σ_k² P'P) ⊗ v₂k v₂k',
 
-so that its inverse is one of matrices over the sensors for every sample, and trials, where they are few, come in by
-their own small matrix: O(r C³ + C² r³ + n C² r²) in the place of O(C³ r³) for C sensors, r samples, n trials.
+so that its inverse needs matrices over the sensors only, one for every sample, and trials, where they are few, enter
+through a matrix of their own size: O(r C³ + C² r³ + n C² r²) instead of O(C³ r³) for C sensors, r samples, n trials.
 """
 
 from dataclasses import dataclass
@@ -16,70 +16,54 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg.lapack import dpotrs, dtrtrs
 
-from mixnorm.core.groups import Groups
+from mixnorm.core.metric import KroneckerMetric
 from mixnorm.solvers.newton.host.system import Curvature, DenseBlock, cholesky, nonzero, solve_posdef
-
-#: What of an alignment may differ from a Kronecker product, in units of its largest number.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Kronecker:
-    """Alignments A_t = P_t ⊗ Q_t of T subjects, on features laid out as (C, r).
+class SubjectFactors:
+    """R_t = P ⊗ Q of one subject on some of its sensors.
 
     Attributes
     ----------
-    layout : ndarray of shape (C, r)
-        The features of every sensor.
-    sensors : ndarray of shape (T, C, C)
-        P.
-    samples : ndarray of shape (T, r, r)
+    sensors : ndarray of shape (C, a)
+        P, the columns of the sensors in question.
+    samples : ndarray of shape (r, r)
         Q.
-    left, values, right : ndarrays of shape (T, r, r), (T, r) and (T, r, r)
+    left, values, right : ndarrays of shape (r, r), (r,) and (r, r)
         V₁, σ and V₂' of Q.
     """
 
-    layout: np.ndarray
     sensors: np.ndarray
     samples: np.ndarray
     left: np.ndarray
     values: np.ndarray
     right: np.ndarray
 
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """The factors of the metric of one data set, with the singular values of those over samples."""
+
+    metric: KroneckerMetric
+    left: np.ndarray
+    values: np.ndarray
+    right: np.ndarray
+
     @classmethod
-    def of(cls, alignment: np.ndarray, groups: Groups) -> "Kronecker | None":
-        """Find the factors of alignments (T, d, d), if they are such products."""
-        layout = groups.layout
-        if layout is None:
-            return None
-        T, (C, r) = len(alignment), layout.shape
-        order = layout.ravel()
-        blocks = alignment[:, order[:, None], order].reshape(T, C, r, C, r).transpose(0, 1, 3, 2, 4)
-        sizes = np.abs(blocks).max(axis=(3, 4)).reshape(T, -1)
-        # Every block is a multiple of Q; the largest stands for it.
-        samples = blocks.reshape(T, -1, r, r)[np.arange(T), sizes.argmax(axis=1)]
-        square = np.maximum(np.sum(samples**2, axis=(1, 2)), 1e-300)
-        sensors = np.einsum("tcdrs,trs->tcd", blocks, samples) / square[:, None, None]
-        rest = np.abs(blocks - sensors[..., None, None] * samples[:, None, None]).max(axis=(1, 2, 3, 4))
-        if (rest > _ROUNDING * sizes.max(axis=1)).any():
-            return None
-        return cls(layout, sensors, samples, *np.linalg.svd(samples))
+    def of(cls, metric: KroneckerMetric) -> "Factors":
+        """Decompose Q of every subject."""
+        return cls(metric, *np.linalg.svd(metric.samples[0]))
 
-    def of_subject(self, t: int, sensors: np.ndarray) -> tuple[np.ndarray, ...]:
-        """P on some sensors (columns), Q, V₁, σ and V₂' of one subject."""
-        return self.sensors[t][:, sensors], self.samples[t], self.left[t], self.values[t], self.right[t]
+    @property
+    def layout(self) -> np.ndarray:
+        """The feature of every sensor and sample, (C, r)."""
+        return self.metric.layout
 
-    def forward(self, W: np.ndarray) -> np.ndarray:
-        """A_t w_t in the order of the layout, (T, d)."""
-        inner = np.matmul(self.sensors, W[:, self.layout])
-        return np.matmul(inner, self.samples.transpose(0, 2, 1)).reshape(W.shape)
-
-    def backward(self, V: np.ndarray) -> np.ndarray:
-        """A_t' v_t, v_t being in the order of the layout, (T, d)."""
-        inner = np.matmul(self.sensors.transpose(0, 2, 1), V.reshape(len(V), *self.layout.shape))
-        out = np.empty_like(V)
-        out[:, self.layout] = np.matmul(inner, self.samples)
-        return out
+    def of_subject(self, t: int, sensors: np.ndarray) -> SubjectFactors:
+        """Return the factors of one subject on some sensors."""
+        P, Q = self.metric.sensors[0, t][:, sensors], self.metric.samples[0, t]
+        return SubjectFactors(P, Q, self.left[t], self.values[t], self.right[t])
 
     def evened(self, values: np.ndarray) -> np.ndarray:
         """Give all samples of a sensor the mean of their values, (T, d)."""
@@ -89,7 +73,7 @@ class Kronecker:
 
 
 class _Gram:
-    """Σ_t [some_t, A_t']' S_t⁻¹ [some_t, A_t'], of k columns some_t and (C, r) coordinates of the mean, in pieces.
+    """Σ_t [some_t, R_t']' S_t⁻¹ [some_t, R_t'], of k columns some_t and (C, r) coordinates of the mean, in pieces.
 
     What is large is gathered, and multiplied once: passes over all of the matrix are what takes the time.
     """
@@ -137,20 +121,22 @@ class _Gram:
 
 
 class _Block(Protocol):
-    """One subject's own matrix S_t beside its alignment on the active coordinates."""
+    """One subject's own matrix S_t, and its R_t on the active coordinates."""
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """Return S_t⁻¹ right, (free + m, k)."""
 
     def add_to(self, gram: _Gram, some: np.ndarray) -> None:
-        """Add [some, A_t']' S_t⁻¹ [some, A_t'], some being (free + m, k)."""
+        """Add [some, R_t']' S_t⁻¹ [some, R_t'], some being (free + m, k)."""
 
     def back(self, mean: np.ndarray) -> np.ndarray:
-        """Return A_t' times a vector of the mean's coordinates, (free + m,)."""
+        """Return R_t' times a vector of the mean's coordinates, (free + m,)."""
 
 
-def solve_aligned(blocks: list[_Block], curvature: Curvature, rhs: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Solve for T aligned subjects, whose mean has (C, r) coordinates; rhs (T, free + m).
+def solve_with_metric(
+    blocks: list[_Block], curvature: Curvature, rhs: np.ndarray, shape: tuple[int, int]
+) -> np.ndarray:
+    """Solve for T subjects whose mean has (C, r) coordinates; rhs (T, free + m).
 
     (S − U Λ U')⁻¹ r = S⁻¹(r + U λ) with (Λ⁻¹ − U'S⁻¹U) λ = U'S⁻¹r, summed over subjects.
     """
@@ -176,32 +162,33 @@ def solve_aligned(blocks: list[_Block], curvature: Curvature, rhs: np.ndarray, s
     return np.stack(found)
 
 
-class DenseAlignedBlock(DenseBlock):
-    """S_t factorised as it is, O(m³), beside R A_t', (m, d)."""
+class DenseMetricBlock(DenseBlock):
+    """S_t factorised as it is, O(m³), beside R_t' (m, d) in the scaled variables."""
 
-    def __init__(self, H: np.ndarray, scale: np.ndarray, diagonal: np.ndarray, aligned: np.ndarray):
+    def __init__(self, H: np.ndarray, scale: np.ndarray, diagonal: np.ndarray, roots: np.ndarray):
         super().__init__(H, scale, diagonal)
-        above = np.zeros((len(H) - len(scale), len(aligned)))
-        self._columns = np.concatenate([above, (aligned * scale).T])
+        above = np.zeros((len(H) - len(scale), len(roots)))
+        self._columns = np.concatenate([above, (roots * scale).T])
 
     def add_to(self, gram: _Gram, some: np.ndarray) -> None:
-        """Add [some, A_t']' S_t⁻¹ [some, A_t']: with S = L L', the square of L⁻¹ [some, A_t']."""
+        """Add [some, R_t']' S_t⁻¹ [some, R_t']: with S = L L', the square of L⁻¹ [some, R_t']."""
         gram.add(dtrtrs(self._factor, np.column_stack([some, self._columns]), lower=1)[0])
 
     def back(self, mean: np.ndarray) -> np.ndarray:
-        """Return A_t' times a vector of the mean's coordinates."""
+        """Return R_t' times a vector of the mean's coordinates."""
         return self._columns @ mean
 
 
 class KroneckerBlock:
-    """S_t through the factors of A_t and the n trials inside the margin, for more coordinates than trials.
+    """S_t through the factors of R_t and the n trials inside the margin, for more coordinates than trials.
 
-    S = D + Y Y', D being E ⊗ I + 2 similarity A'A and, for an intercept, which has no curvature of its own, what it is
+    S = D + Y Y', D being E ⊗ I + 2 similarity R'R and, for an intercept, which has no curvature of its own, what it is
     lent; that is taken back as a rank-one term.
 
     Parameters
     ----------
-    factors : tuple of P (C, a) on the active sensors, Q, V₁, σ, V₂'
+    factors : SubjectFactors
+        On the a active sensors.
     curvature : ndarray of shape (a,)
         The diagonal of E.
     twice : float
@@ -212,8 +199,11 @@ class KroneckerBlock:
         2 p.
     """
 
-    def __init__(self, factors: tuple, curvature: np.ndarray, twice: float, rows: np.ndarray, weights: np.ndarray):
-        self._P, self._Q, self._left, self._values, self._right = factors
+    def __init__(
+        self, factors: SubjectFactors, curvature: np.ndarray, twice: float, rows: np.ndarray, weights: np.ndarray
+    ):
+        self._P, self._Q = factors.sensors, factors.samples
+        self._left, self._values, self._right = factors.left, factors.values, factors.right
         self._m = len(curvature) * len(self._values)
         self._free = len(rows) - self._m
         over_sensors = twice * (self._P.T @ self._P)
@@ -236,8 +226,8 @@ class KroneckerBlock:
         inner = np.matmul(self._right.T, inner).reshape(self._m, x.shape[1])
         return np.concatenate([x[: self._free] / self._below[:, None], inner])
 
-    def _aligned(self, x: np.ndarray) -> np.ndarray:
-        """A x of the features' part, (C r, k)."""
+    def _mapped(self, x: np.ndarray) -> np.ndarray:
+        """R x of the features' part, (C r, k)."""
         inner = np.matmul(self._Q, self._by_sample(x))
         return np.tensordot(self._P, inner, axes=1).reshape(len(self._P) * len(self._values), -1)
 
@@ -246,21 +236,21 @@ class KroneckerBlock:
         return x[self._free :].reshape(self._m // len(self._values), len(self._values), x.shape[1])
 
     def add_to(self, gram: _Gram, some: np.ndarray) -> None:
-        """Add [some, A_t']' S_t⁻¹ [some, A_t'].
+        """Add [some, R_t']' S_t⁻¹ [some, R_t'].
 
-        That of D, with A D⁻¹ A' = Σ_k P (E + 2 similarity σ_k² P'P)⁻¹ P' ⊗ σ_k² v₁k v₁k'; less what the trials make of
+        That of D, with R D⁻¹ R' = Σ_k P (E + 2 similarity σ_k² P'P)⁻¹ P' ⊗ σ_k² v₁k v₁k'; less what the trials make of
         it; and what the intercept was lent.
         """
         unit, k = self._unit(len(some)), some.shape[1]
         base = self._base(np.column_stack([some, unit]))
-        mixed = self._aligned(base)
+        mixed = self._mapped(base)
         gram.add_some(some.T @ base[:, :k], mixed[:, :k])
         samples = (self._values**2 * self._left[:, None, :] * self._left[None, :, :]).transpose(2, 0, 1)
         gram.add_products(np.matmul(np.matmul(self._P, self._inverses), self._P.T), samples)
         lean = np.column_stack([base[:1, :k], mixed[:, k:].T]) if unit.size else None
         corner = base[0, k] if unit.size else 0.0
         if self._factor is not None:
-            against = np.column_stack([self._trials.T @ base, self._aligned(self._through).T])
+            against = np.column_stack([self._trials.T @ base, self._mapped(self._through).T])
             half = dtrtrs(self._factor, against, lower=1)[0]
             of_unit, half = half[:, k : k + unit.shape[1]], np.delete(half, np.s_[k : k + unit.shape[1]], axis=1)
             gram.add(half, -1)
@@ -293,6 +283,6 @@ class KroneckerBlock:
         return found - self._through @ dpotrs(self._factor, self._trials.T @ found, lower=1)[0]
 
     def back(self, mean: np.ndarray) -> np.ndarray:
-        """Return A_t' times a vector of the mean's coordinates."""
+        """Return R_t' times a vector of the mean's coordinates."""
         inner = mean.reshape(-1, len(self._values)) @ self._Q
         return np.concatenate([np.zeros(self._free), (self._P.T @ inner).ravel()])

@@ -130,12 +130,12 @@ class Newton:
 
 
 def _start(problem: Problem, first: Stack, key: tuple[int, int]) -> Point:
-    """Where to begin: at the centre that the first cell draws to, else with the zero model."""
-    if problem.center is None or not first.similarity[key] > 0:
+    """Where to begin: at the centre of the first cell's similarity term, else with the zero model."""
+    if problem.center is None or not problem.center.any() or not first.similarity[key] > 0:
         return Point.zero(*problem.Z.shape)
     out, W = np.isinf(problem.beta)[problem.atom_of], problem.center
-    if problem.alignment is not None:
-        W = np.stack([np.linalg.lstsq(A, v, rcond=None)[0] for A, v in zip(problem.alignment, W)])
+    if problem.metric is not None:
+        W = problem.metric.nearest(W[None, ..., None])[0, ..., 0]
     return problem.point(np.where(out, 0.0, W), np.zeros(len(W)))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mixnorm.solvers.newton.host.metric_system import DenseAlignedBlock, KroneckerBlock, solve_aligned
+from mixnorm.solvers.newton.host.metric_system import DenseMetricBlock, KroneckerBlock, solve_with_metric
 from mixnorm.solvers.newton.host.state import Active, Point
 from mixnorm.solvers.newton.host.system import (
     Curvature,
@@ -72,7 +72,7 @@ def _penalty_curvature(problem: Problem, active: Active, w, tau, gamma):
     q, group, mask = problem.q, active.atoms.label, active.atoms.mask
     coupling = problem.similarity if problem.center is None else 0.0
     own = problem.damping * problem.bend[:, active.features]
-    if problem.alignment is None:  # else it is no diagonal
+    if problem.metric is None:  # else it is no diagonal
         own = own + 2 * problem.similarity
     if not problem.penalty.is_norm:
         zero = np.zeros_like(w)
@@ -114,8 +114,9 @@ def _slope_change(problem: Problem, active: Active, curvature: Curvature, inside
     rest = active.backward(bent)[:, free:] + residual[:, free:]
     rest += problem.damping * problem.bend[:, active.features] * dw
     if problem.similarity:
-        spread = problem.spread(dw, active.features)
-        rest += 2 * problem.similarity * problem.drawn(spread, active.features)
+        direction = np.zeros(problem.bend.shape)
+        direction[:, active.features] = dw
+        rest += 2 * problem.similarity * problem.drawn(problem.spread(direction))[:, active.features]
     return -rest
 
 
@@ -123,17 +124,17 @@ def _solve(problem: Problem, active: Active, inside, curvature: Curvature, rhs: 
     """Solve the Newton system by whichever route is cheapest."""
     if len(rhs) > 1:
         return _solve_coupled(problem, active, inside, curvature, rhs)
-    if problem.alignment is None and rhs.shape[1] > _THROUGH_TRIALS * inside.sum() and problem.q > 1:
+    if problem.metric is None and rhs.shape[1] > _THROUGH_TRIALS * inside.sum() and problem.q > 1:
         trials = inside[0]
         return solve_trials(active.trials(0, trials), problem.p[0, trials], curvature, rhs[0])[None]
     return solve_single(_hessians(problem, active, inside)[0], curvature, rhs[0], active.pairs)[None]
 
 
 def _hessians(problem: Problem, active: Active, inside) -> np.ndarray:
-    """Hessians of the loss, and of what draws aligned subjects but for what couples them, (T, free + m, free + m)."""
+    """Hessians of the loss, plus 2 similarity N_t where there is a metric, (T, free + m, free + m)."""
     H, free = problem.hessian.at(inside, active.columns), problem.hessian.n_free
     if problem.metric is not None:
-        H[:, free:, free:] += 2 * problem.similarity * problem.metric[:, active.features[:, None], active.features]
+        H[:, free:, free:] += 2 * problem.similarity * problem.metric.gram(active.features)[0]
     return H
 
 
@@ -142,8 +143,8 @@ def _solve_coupled(problem: Problem, active: Active, inside, curvature: Curvatur
     own = list(zip(curvature.scale, curvature.diagonal))
     m = rhs.shape[1]
     N, n = inside.sum(), inside.sum(axis=1).max()
-    if problem.alignment is not None:
-        return _solve_aligned(problem, active, inside, curvature, rhs)
+    if problem.metric is not None:
+        return _solve_with_metric(problem, active, inside, curvature, rhs)
     by_features = m > 1.2 * n and problem.q > 1
     if not by_features:
         blocks = [DenseBlock(H, *mine) for H, mine in zip(problem.hessian.at(inside, active.columns), own)]
@@ -157,38 +158,38 @@ def _solve_coupled(problem: Problem, active: Active, inside, curvature: Curvatur
     return solve_subjects(blocks, curvature, rhs)
 
 
-def _solve_aligned(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
-    """Solve the Newton system of several aligned subjects by whichever route is cheaper."""
-    d, m, n, kronecker = problem.Z.shape[2], rhs.shape[1], inside.sum(axis=1).max(), problem.kronecker
-    if kronecker is not None and n * (n * (m + d) + d * d) < m * (m * m / 3 + m * d + d * d):
-        places = np.empty(d, dtype=int)
-        places[active.features] = np.arange(len(active.features))
-        order = places[kronecker.layout[active.which]].ravel()  # sensor by sensor
-        return _solve_by_factors(problem, active, inside, curvature, rhs, order)
+def _solve_with_metric(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
+    """Solve the Newton system of several subjects compared by a metric, by whichever route is cheaper."""
+    d, m, n = problem.Z.shape[2], rhs.shape[1], inside.sum(axis=1).max()
+    if problem.factors is not None and n * (n * (m + d) + d * d) < m * (m * m / 3 + m * d + d * d):
+        return _solve_by_factors(problem, active, inside, curvature, rhs)
     parts = zip(
         _hessians(problem, active, inside),
         curvature.scale,
         curvature.diagonal,
-        problem.alignment[:, :, active.features],
+        problem.metric.columns(active.features)[0],
+        strict=True,
     )
-    return solve_aligned([DenseAlignedBlock(*part) for part in parts], curvature, rhs, (d, 1))
+    return solve_with_metric([DenseMetricBlock(*part) for part in parts], curvature, rhs, (d, 1))
 
 
-def _solve_by_factors(
-    problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray, order: np.ndarray
-) -> np.ndarray:
-    """Solve the Newton system of aligned subjects by the factors of their alignments, coordinates put in order."""
-    free, shape = problem.hessian.n_free, problem.kronecker.layout.shape
+def _solve_by_factors(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
+    """Solve the Newton system by the factors of the metric, coordinates put in order sensor by sensor."""
+    free, layout = problem.hessian.n_free, problem.factors.layout
+    places = np.empty(layout.size, dtype=int)
+    places[active.features] = np.arange(len(active.features))
+    order = places[layout[active.which]].ravel()
     whole = np.concatenate([np.arange(free), free + order])
     names = ("scale", "diagonal", "direction", "group")
     ordered = replace(curvature, **{name: getattr(curvature, name)[:, order] for name in names})
     blocks = []
     for t, used in enumerate(inside):
-        factors = problem.kronecker.of_subject(t, active.which)
+        factors = problem.factors.of_subject(t, active.which)
         rows, p = active.trials(t, used)[whole], problem.p[t, used]
-        blocks.append(KroneckerBlock(factors, ordered.diagonal[t, :: shape[1]], 2 * problem.similarity, rows, 2 * p))
+        own = ordered.diagonal[t, :: layout.shape[1]]
+        blocks.append(KroneckerBlock(factors, own, 2 * problem.similarity, rows, 2 * p))
     solved = np.empty_like(rhs)
-    solved[:, whole] = solve_aligned(blocks, ordered, rhs[:, whole], shape)
+    solved[:, whole] = solve_with_metric(blocks, ordered, rhs[:, whole], layout.shape)
     return solved
 
 

@@ -12,17 +12,29 @@ this, and A_t' times the deviation in v_t. The intercepts are solved exactly fir
 (a, w − w̄) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
-from mixnorm.core.arrays import Array, matmul_transposed, namespace, positive_part, where_problems
-from mixnorm.core.intercept import solve_intercept
+import numpy as np
+
+from mixnorm.core.arrays import (
+    Array,
+    is_numpy_array,
+    matmul_transposed,
+    namespace,
+    positive_part,
+    where_problems,
+)
+from mixnorm.core.conditioning import condition
+from mixnorm.core.intercept import balance, solve_intercept
 from mixnorm.core.problem import Stack
 from mixnorm.core.unpenalised import equality_residual, solve_unpenalised
 
 #: A sum this small beside the sum of its terms' sizes is rounding.
 _ROUNDING = 1e-14
+#: Roundings that add up in a sum of products: far fewer than its terms, since they do not all go one way.
+_MARGIN = 4.0
 #: A mean loss this small (a zero model has 1) is the square of rounding: P = 0.
-_NOTHING = 1e-24
+NOTHING = 1e-24
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +58,13 @@ class Certificate:
     descent: Array
 
     def better(self, other: "Certificate") -> "Certificate":
-        """Return the certificate with the smaller gap, problem by problem."""
-        wins = other.gap < self.gap
+        """Return the point of lower value, problem by problem, with the better of both lower bounds of the optimum."""
+        xp = namespace(self.primal)
+        wins = (other.primal < self.primal) | ~xp.isfinite(self.gap)
         pairs = [(getattr(other, part.name), getattr(self, part.name)) for part in fields(self)]
-        return Certificate(*(where_problems(wins, *pair) for pair in pairs))
+        best = Certificate(*(where_problems(wins, *pair) for pair in pairs))
+        dual = xp.maximum(self.dual, other.dual)
+        return replace(best, dual=dual, gap=relative_gap(best.primal, dual))
 
     def columns(self, which: slice) -> "Certificate":
         """Return the certificate of some of the K problems."""
@@ -64,17 +79,46 @@ def certify(stack: Stack, W: Array, b: Array) -> Certificate:
     feasible = None
     if stack.has_unpenalised:
         a, feasible, lack = equality_residual(stack, W, a)
+    elif stack.fit_intercept:
+        a = balance(a, stack.y[..., None])
     v = stack.descent(W, a)
-    dual = _best_dual(stack, W, a, v)
-    xp = namespace(primal)
+    dual = _best_dual(stack, W, a, v) - rounding_error(stack, W, b, primal)
     if feasible is not None:
-        dual = xp.where(feasible, positive_part(dual - lack), 0.0)  # a = 0 is always feasible
-    # The dual value never exceeds the primal one but by rounding.
+        dual = namespace(dual).where(feasible, dual - lack, 0.0)
+    dual = positive_part(dual)  # a = 0 is always feasible
+    return Certificate(W, b, primal, dual, relative_gap(primal, dual), v)
+
+
+def relative_gap(primal: Array, dual: Array) -> Array:
+    """(P − D)/P, (B, K): 0 where P = 0 to rounding, and infinite where P is not a number."""
+    xp = namespace(primal)
     difference = positive_part(primal - dual)
-    something = primal > _NOTHING
+    something = primal > NOTHING
     gap = xp.where(something, difference / xp.where(something, primal, 1.0), 0.0)
-    gap = xp.where(xp.isfinite(primal), gap, float("inf"))  # what is not a number is certified to nothing
-    return Certificate(W, b, primal, dual, gap, v)
+    return xp.where(xp.isfinite(primal) & xp.isfinite(difference), gap, float("inf"))
+
+
+def rounding_error(stack: Stack, W: Array, b: Array, primal: Array) -> Array:
+    r"""A bound of how much rounding may have made P too low and D too high together, (B, K).
+
+    The score of a trial is wrong by eps (‖x‖‖w‖ + |b|), which the loss takes in with the factor a; X'(a∘y) is wrong by
+    eps |X|'a, which D takes in with the factor w; the Cauchy-Schwarz inequality bounds the sums of both by
+    eps 2 √P (‖w‖ √Σ p‖x‖² + ‖b‖). Sums themselves are wrong by eps P, deviations by eps ‖v‖.
+    """
+    xp = namespace(W)
+    length = xp.sqrt(xp.sum(stack.trial_weight * _square_length(stack.X)[..., None], axis=(1, 2)))
+    size = length * xp.sqrt(xp.sum(W**2, axis=(1, 2))) + xp.sqrt(xp.sum(b**2, axis=1))
+    error = primal + 2 * xp.sqrt(primal) * size
+    if stack.has_similarity:
+        root = xp.sqrt(stack.similarity)
+        held = xp.sqrt(xp.sum((stack.deviation(W) - stack.mapped(W)) ** 2, axis=(1, 2)))
+        error = error + 2 * root * held * xp.sqrt(primal)
+    return _MARGIN * float(xp.finfo(W.dtype).eps) * error
+
+
+def _square_length(X: Array) -> Array:
+    """‖x‖² of every trial, (B, T, n); no array of the size of X is made for NumPy."""
+    return np.einsum("btnd,btnd->btn", X, X) if is_numpy_array(X) else namespace(X).sum(X * X, axis=-1)
 
 
 def polish(stack: Stack, W: Array, b: Array) -> tuple[Array, Array, Array]:
@@ -96,11 +140,13 @@ def alpha_max(stack: Stack) -> Array:
     problem in the intercepts and the unpenalised coefficients alone. 0 where v is nothing but rounding: no data speak
     for either class, and any alpha will do.
     """
-    xp = namespace(stack.X)
+    conditioned = condition(stack)
+    stack, xp = conditioned.stack, namespace(stack.X)
     W, _, scores = polish(stack, *stack.start())
     a = stack.dual_variable(scores)
     largest = _largest_ratio(stack, stack.descent(W, a))
-    return xp.where(largest > _ROUNDING * _largest_ratio(stack, matmul_transposed(xp.abs(stack.X), a)), largest, 0.0)
+    rounding = _ROUNDING * _largest_ratio(stack, matmul_transposed(xp.abs(stack.X), a))
+    return conditioned.original_alphas(xp.where(largest > rounding, largest, 0.0))
 
 
 def _largest_ratio(stack: Stack, v: Array) -> Array:

@@ -25,6 +25,21 @@ def solve_intercept(loss: SquaredHinge, scores: Array, y: Array, weight: Array, 
     return b
 
 
+def balance(a: Array, y: Array) -> Array:
+    """Scale the a ≥ 0 of one class down so that Σ a y = 0, (..., n, K), the sum taken over n; a vanishes with a class.
+
+    At the best intercept the sum is zero but for rounding, and of the rounding of margins near 1 a small a is made:
+    then the equality must be restored before a dual value may be computed from it.
+    """
+    xp = namespace(a)
+    positive = y > 0
+    above = xp.sum(xp.where(positive, a, 0.0), axis=-2, keepdims=True)
+    below = xp.sum(xp.where(positive, 0.0, a), axis=-2, keepdims=True)
+    least = xp.minimum(above, below)
+    own = xp.where(positive, above, below)
+    return a * xp.where(own > 0, least / xp.where(own > 0, own, 1.0), 0.0)
+
+
 def _newton(loss, scores, y, weight, b, max_iter: int, bracket) -> tuple[Array, Array]:
     """Newton steps, inside a bracket if there is one; return b and where it still moves."""
     xp = namespace(scores)

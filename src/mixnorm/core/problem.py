@@ -86,7 +86,12 @@ class Stack:
     def trial_weight(self) -> Array:
         """P = s / Σ s over all trials of all subjects, (B, T, n, K)."""
         xp = namespace(self.sample_weight)
-        return self.sample_weight / xp.sum(self.sample_weight, axis=(1, 2), keepdims=True)
+        largest = xp.max(self.sample_weight, axis=(1, 2), keepdims=True)
+        one = xp.ones_like(largest)
+        # weights so large that their sum overflows, or so small that it has few digits; a power of two rounds nothing
+        factor = xp.where(largest > 2.0**900, 2.0**-200 * one, xp.where(largest < 2.0**-900, 2.0**200 * one, one))
+        weight = self.sample_weight * factor
+        return weight / xp.sum(weight, axis=(1, 2), keepdims=True)
 
     @cached_property
     def threshold(self) -> Array:
@@ -154,8 +159,16 @@ class Stack:
 
     def deviation(self, W: Array) -> Array:
         """v_t − v̄, or v_t − the centre, (B, T, D, K)."""
-        V = W if self.metric is None else self.metric.apply(W)
-        return V - (namespace(W).mean(V, axis=1, keepdims=True) if self.center is None else self.center)
+        xp, V = namespace(W), self.mapped(W)
+        if self.center is not None:
+            return V - self.center
+        deviation = V - xp.mean(V, axis=1, keepdims=True)
+        # once more: what rounding left of the mean would count similarity times, and deviations must add up to zero
+        return deviation - xp.mean(deviation, axis=1, keepdims=True)
+
+    def mapped(self, W: Array) -> Array:
+        """v_t = R_t w_t, (B, T, D, K)."""
+        return W if self.metric is None else self.metric.apply(W)
 
     def drawn(self, deviation: Array) -> Array:
         """R_t' times a deviation, (B, T, d, K): half the gradient of its square."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from mixnorm.core.arrays import Array, is_numpy_array, like, namespace, to_numpy
+from mixnorm.core.conditioning import condition
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.execution.device import current_sender, to_device
 from mixnorm.execution.threads import few_threads
@@ -72,8 +73,11 @@ def solve_directly(stack: Stack, alphas: Array, similarities: Array | None, opti
 def _solve_in_order(stack: Stack, alphas: Array, similarities: Array | None, options: SolverOptions) -> list[Solution]:
     """Solve from the largest alpha down, where warm starts are sparse; return the solutions in the order given.
 
-    Of equal alphas the first is solved first.
+    Of equal alphas the first is solved first. No solver sees the unit or the offset of a feature.
     """
+    conditioned = condition(stack)
+    stack, alphas = conditioned.stack, conditioned.alphas(alphas)
+    similarities = conditioned.similarities(similarities)
     order = np.argsort(-to_numpy(alphas).max(axis=(1, 2)), kind="stable")
     xp = namespace(alphas)
     there = like(alphas, order, dtype=xp.int64)
@@ -83,4 +87,4 @@ def _solve_in_order(stack: Stack, alphas: Array, similarities: Array | None, opt
         solver = StackedNewton
     with few_threads(stack.X):
         solutions = solver().path(stack, grids[0], options.tol, options.max_iter, similarities=grids[1])
-    return [solutions[place] for place in np.argsort(order)]
+    return [conditioned.restore(solutions[place]) for place in np.argsort(order)]

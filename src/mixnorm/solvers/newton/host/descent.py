@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from mixnorm.core.arrays import to_numpy
+from mixnorm.core.certificate import NOTHING
 from mixnorm.core.groups import Groups
 from mixnorm.core.intercept import solve_intercept
 from mixnorm.core.losses import SquaredHinge
@@ -131,20 +132,25 @@ class Problem:
         """Descend from a point until the relative gap is at most tol; return the point and the number of steps."""
         tau = alpha * self.beta
         gamma = _GAMMA / np.maximum(self.stiffness() * self.trace, 1e-300)
-        steps, best, lowest, waited = 0, (np.inf, point), np.inf, 0
+        steps, best, closest, waited = 0, (np.inf, point), np.inf, 0
         look = 0
         while True:
             point, a, descent, norms = self._seen_at(point)
             value, gap = self._value_and_gap(point, a, (descent, norms), tau)
-            waited = 0 if gap < 0.9 * best[0] or value < (1 - 1e-13) * lowest else waited + 1
-            lowest = min(lowest, value)
-            best = min(best, (gap, point), key=lambda pair: pair[0])
-            if steps >= max_iter or (gap <= tol and look > 0):
+            waited = 0 if gap < 0.9 * closest or value < (1 - 1e-13) * best[0] else waited + 1
+            closest = min(closest, gap)
+            # by its value, not by its gap: of two points without a certificate the lower one is the better model
+            best = min(best, (value, point), key=lambda pair: pair[0])
+            if value <= NOTHING or (gap <= tol and look > 0):
+                return point, steps
+            if steps >= max_iter:
                 return best[1], steps
             present = self._present(point)
             entering = self._violators(present, norms, tau)
             # A zero model is only taken where nothing asks to enter, however little it would bring.
-            if (gap <= tol or waited > _PATIENCE) and not len(entering):
+            if gap <= tol and not len(entering):
+                return point, steps
+            if waited > _PATIENCE and not len(entering):
                 return best[1], steps
             known = (a, descent)
             # A new alpha first moves those that are there: many that ask to enter before that would leave again.
@@ -214,7 +220,10 @@ class Problem:
     def deviation(self, W: np.ndarray) -> np.ndarray:
         """R_t w_t less what it is regularised towards, the centre or the mean over subjects, (T, D)."""
         V = self._mapped(W)
-        return V - (V.mean(axis=0) if self.center is None else self.center)
+        if self.center is not None:
+            return V - self.center
+        deviation = V - V.mean(axis=0)
+        return deviation - deviation.mean(axis=0)  # see `Stack.deviation`
 
     def spread(self, direction: np.ndarray) -> np.ndarray:
         """The change of the deviation along a direction, (T, D)."""

@@ -15,6 +15,9 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+#: Shares of its diagonal that are added to a matrix, one after the other, until it can be factorised.
+_RIDGES = 1e-14 * 100.0 ** np.arange(12)
+
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
@@ -278,19 +281,20 @@ def solve_posdef(M: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def cholesky(M: np.ndarray) -> np.ndarray:
-    """Factorise M, which is overwritten: its lower triangle in Fortran's eyes, the upper one in C's."""
+    """Factorise M, which is overwritten: its lower triangle in Fortran's eyes, the upper one in C's.
+
+    What is added to the diagonal is a share of each entry: intercepts and features have units of their own.
+    """
     diagonal = np.einsum("ii->i", M)
-    whole = diagonal.copy()
-    ridge = 1e-14 * max(whole.sum() / len(M), 1e-300)
-    while True:
-        diagonal[:] = whole + ridge
+    whole, size = diagonal.copy(), np.maximum(np.abs(diagonal), 1e-300)
+    for share in _RIDGES:
+        diagonal[:] = whole + share * size
         factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=1)  # M.T: Fortran order without a copy
         if not failed:
             return factor
-        np.copyto(
-            M, M.T, where=np.tri(len(M), k=-1, dtype=bool).T
-        )  # the other triangle still has what was overwritten
-        ridge *= 100
+        # the other triangle still has what was overwritten
+        np.copyto(M, M.T, where=np.tri(len(M), k=-1, dtype=bool).T)
+    return np.diag(np.sqrt(size))  # nothing but numbers that are not finite leads here: any step is refused then
 
 
 class PairsWithin:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.io import savemat
 
 import mixnorm
 from mixnorm.commands.main import main
@@ -86,7 +87,25 @@ def recordings(tmp_path_factory):
         y = np.arange(n_trials) % 4 == 0
         X = rng.standard_normal((n_trials, 3, 12)) + y[:, None, None]
         write_bundle(folder / f"{name}.npz", X, y.astype(int), np.full(n_trials, "S1"))
+    write_speller_files(folder)
     return folder
+
+
+def write_speller_files(folder):
+    """MATLAB files in the layouts, and under the names, of two public data sets."""
+    for kind in ("bcicomp2-iib", "br41n-p300"):
+        (folder / kind).mkdir()
+    for seed, name in enumerate(("AAS010R01", "AAS011R01", "AAS011R02")):
+        found = simulated_recording(120, n_channels=64, sfreq=240.0, seed=seed)
+        states = np.zeros((3, found.signal.shape[1]), dtype=np.uint8)
+        for at, target, code in zip(found.events.onset, found.events.target, found.events.stimulus, strict=True):
+            states[:, at : at + 24] = np.array([1, code, target])[:, None]
+        named = dict(zip(("Flashing", "StimulusCode", "StimulusType"), states[:, :, None], strict=True))
+        savemat(folder / "bcicomp2-iib" / f"{name}.mat", {"signal": found.signal.T, **named})
+    found = simulated_recording(240, n_channels=8, n_informative=4, sfreq=250.0)
+    trigger = np.zeros((found.signal.shape[1], 1))
+    trigger[found.events.onset, 0] = np.where(found.events.target, 1, -1)
+    savemat(folder / "br41n-p300" / "S1.mat", {"y": found.signal.T, "trig": trigger, "fs": 250.0})
 
 
 def write_bundle(path, X, y, subject):
@@ -145,7 +164,8 @@ def check_benchmark(arguments, line):
     """A benchmark takes minutes to hours: its script exists, and knows every option and choice of the command."""
     script = ROOT / arguments[0]
     assert script.is_relative_to(ROOT / "benchmarks"), line
-    source = script.read_text(encoding="utf-8")
+    tasks = script.with_name("objective.py")  # where the comparison of solvers keeps its tasks
+    source = "".join(path.read_text(encoding="utf-8") for path in (script, tasks) if path.exists())
     for argument in arguments[1:]:
         if not re.fullmatch(r"[\d.,]+|[\w.-]+\.(json|jsonl)|…", argument):
             for word in argument.split(","):
@@ -300,7 +320,9 @@ def anchors(path):
 
 
 def modules_named_in(path):
-    folders = "|".join(place.name for place in (ROOT / "src" / "mixnorm").iterdir() if (place / "__init__.py").exists())
+    folders = "|".join(
+        place.name for place in (ROOT / "src" / "mixnorm").iterdir() if (place / "__init__.py").exists()
+    )
     return re.findall(rf"`((?:{folders})/[\w/]*(?:\.py)?)`", path.read_text(encoding="utf-8"))
 
 

@@ -8,6 +8,7 @@ long, or needs a GPU, a cluster or real recordings, is run in the reduced form t
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -101,11 +102,11 @@ def write_speller_files(folder):
         for at, target, code in zip(found.events.onset, found.events.target, found.events.stimulus, strict=True):
             states[:, at : at + 24] = np.array([1, code, target])[:, None]
         named = dict(zip(("Flashing", "StimulusCode", "StimulusType"), states[:, :, None], strict=True))
-        savemat(folder / "bcicomp2-iib" / f"{name}.mat", {"signal": found.signal.T, **named})
+        savemat(folder / "bcicomp2-iib" / f"{name}.mat", {"signal": found.signal.T.astype("f4"), **named})
     found = simulated_recording(240, n_channels=8, n_informative=4, sfreq=250.0)
     trigger = np.zeros((found.signal.shape[1], 1))
     trigger[found.events.onset, 0] = np.where(found.events.target, 1, -1)
-    savemat(folder / "br41n-p300" / "S1.mat", {"y": found.signal.T, "trig": trigger, "fs": 250.0})
+    savemat(folder / "br41n-p300" / "S1.mat", {"y": found.signal.T.astype("f4"), "trig": trigger, "fs": 250.0})
 
 
 def write_bundle(path, X, y, subject):
@@ -116,8 +117,7 @@ def write_bundle(path, X, y, subject):
 @pytest.fixture
 def folder(recordings, tmp_path, monkeypatch):
     """A folder that looks like the one of a reader of the pages, and is the current one."""
-    for path in recordings.iterdir():
-        (tmp_path / path.name).symlink_to(path)
+    shutil.copytree(recordings, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MIXNORM_DATA", str(tmp_path))
     return tmp_path
@@ -248,6 +248,15 @@ def mixnorm_plan(path):
     from mixnorm.study import load_plan
 
     return load_plan(str(path))
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in TEXTS if "benchmarks/" in path.as_posix()], ids=lambda path: path.stem
+)
+def test_commands_of_the_benchmarks_name_scripts_and_options_that_exist(path):
+    text = re.sub(r"\bpip install.*|python3.*", "", path.read_text(encoding="utf-8"))
+    for line in re.findall(r"python (benchmarks/[^`\n]*)", text):
+        check_benchmark(shlex.split(line), line)
 
 
 def test_languages_of_blocks_are_known():

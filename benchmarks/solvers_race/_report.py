@@ -24,7 +24,7 @@ def write_report(folder: Path) -> None:
 def _page(records):
     yield "# Comparison of solvers: results"
     yield ""
-    yield "Written by `python benchmarks/solvers_race/race.py`. [README](../README.md) explains what is measured and how."
+    yield "Written by `python benchmarks/solvers_race/race.py`. [README](../README.md) explains what is measured."
     yield "Each entry is for one tolerance: CPU seconds on one thread (worst relative suboptimality on the path)."
     yield ""
     yield "![Suboptimality against seconds](race.png)"
@@ -101,7 +101,8 @@ def _circumstances(record):
     ours = ", ".join(f"{k} {v}" for k, v in machine["versions"].items())
     theirs = ", ".join(f"{k} {v}" for k, v in machine["versions of the peers"].items())
     yield f"Command: `python benchmarks/solvers_race/race.py {record['command']}`."
-    yield f"{machine['cpu']}, {machine['cores']} cores, {machine['date']}. Versions: {ours}. Versions of the peers: {theirs}."
+    yield f"{machine['cpu']}, {machine['cores']} cores, {machine['date']}."
+    yield f"Versions: {ours}. Versions of the peers: {theirs}."
     worst = max(record["reference"]["gaps"])
     yield f"Reference: mixnorm at tol 1e-12, with a worst relative gap of {worst:.0e}. The lowest objective of"
     yield f"any solver is at most {record['reference_above_best']:.0e} (relative) below it."

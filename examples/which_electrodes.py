@@ -1,6 +1,6 @@
-"""Draw which electrodes the path takes in, and in which order: the picture in the README.
+"""Draw the selected electrodes on the head, and the coefficients of every electrode along the path.
 
-python examples/which_electrodes.py docs/which-electrodes.png
+python examples/which_electrodes.py docs/which-electrodes.png    the picture in docs/how-it-works.md
 """
 
 import sys
@@ -31,18 +31,19 @@ def main(target):
 def draw_head(axis, names, norms):
     place = electrode_positions(names)
     angle, height = np.arctan2(place[:, 1], place[:, 0]), np.hypot(place[:, 0], place[:, 1])
-    radius = np.arctan2(height, place[:, 2]) / (np.pi / 2)  # azimuthal: the rim of the head is the ear line
+    radius = np.arctan2(height, place[:, 2]) / (
+        np.pi / 2
+    )  # azimuthal projection: the circle is the line through the ears
     axis.add_patch(Circle((0, 0), 1, fill=False, color="#444444"))
     axis.plot([-0.1, 0, 0.1], [0.995, 1.1, 0.995], color="#444444")
-    for name, x, y, norm in zip(names, radius * np.cos(angle), radius * np.sin(angle), norms):
-        colour = CHOSEN if norm else LEFT_OUT
-        axis.scatter(
-            x, y, s=60 + 420 * norm / norms.max(), color=CHOSEN if norm else "white", edgecolor=colour, zorder=2
-        )
-        axis.annotate(name, (x, y), (0, -17), textcoords="offset points", ha="center", fontsize=8, color=colour)
+    for name, x, y, norm in zip(names, radius * np.cos(angle), radius * np.sin(angle), norms, strict=True):
+        colour, area = CHOSEN if norm else LEFT_OUT, 60 + 340 * norm / norms.max()
+        axis.scatter(x, y, s=area, color=CHOSEN if norm else "white", edgecolor=colour, zorder=2)
+        below = -(np.sqrt(area) / 2 + 2)  # points; a marker is sqrt(area) wide
+        axis.annotate(name, (x, y), (0, below), textcoords="offset points", ha="center", va="top", fontsize=8)
     axis.set(aspect="equal", xlim=(-1.15, 1.15), ylim=(-1.15, 1.2))
     axis.set_title(
-        f"{int((norms > 0).sum())} of {len(names)} electrodes are needed\n(size: weight in the classifier)",
+        f"{int((norms > 0).sum())} of {len(names)} electrodes are selected\n(size: norm of their coefficients)",
         fontsize=11,
     )
     axis.axis("off")
@@ -57,9 +58,9 @@ def draw_path(axis, data, path, chosen):
         if picked:
             labels.append((norms[-1, channel], name))
     spread_labels(axis, path.alphas[-1], labels)
-    axis.set(xscale="log", xlabel="alpha (strength of the penalty)", ylabel="weight of the electrode ‖w_g‖")
+    axis.set(xscale="log", xlabel="alpha (strength of the penalty)", ylabel="norm of the coefficients, ‖$w_g$‖")
     axis.invert_xaxis()
-    axis.set_title("Electrodes enter one by one as the penalty is loosened", fontsize=11)
+    axis.set_title("More electrodes are selected as alpha decreases", fontsize=11)
     axis.spines[["top", "right"]].set_visible(False)
 
 

@@ -22,10 +22,10 @@ def write_report(folder: Path) -> None:
 
 
 def _page(records):
-    yield "# The race of the solvers"
+    yield "# Comparison of solvers: results"
     yield ""
-    yield "Made by `python benchmarks/solvers_race/race.py`; [README](../README.md) says what is measured and how."
-    yield "Seconds of CPU on one thread (worst relative suboptimality on the path), one entry for each tolerance."
+    yield "Written by `python benchmarks/solvers_race/race.py`. [README](../README.md) explains what is measured."
+    yield "Each entry is for one tolerance: CPU seconds on one thread (worst relative suboptimality on the path)."
     yield ""
     yield "![Suboptimality against seconds](race.png)"
     for record in records:
@@ -69,12 +69,12 @@ def _summary(record):
         best = min(reached, key=reached.get, default=None)
         told = f"The fastest peer to a {name} of {goal:.0e}: "
         if best is None:
-            yield told + "none got there."
+            yield told + "none reached it."
             continue
-        told += f"{best}, {reached[best]:.3g} s, {reached[best] / ours:.1f} times ours"
+        told += f"{best}, {reached[best]:.3g} s, {reached[best] / ours:.1f} times mixnorm"
         if name == "suboptimality":
             same = _fastest(record["solvers"]["mixnorm"], goal, measure)
-            told += f" to that gap, {reached[best] / same:.1f} times ours to that suboptimality ({same:.3g} s)"
+            told += f" at that gap, {reached[best] / same:.1f} times mixnorm at that suboptimality ({same:.3g} s)"
         yield told + "."
 
 
@@ -101,10 +101,11 @@ def _circumstances(record):
     ours = ", ".join(f"{k} {v}" for k, v in machine["versions"].items())
     theirs = ", ".join(f"{k} {v}" for k, v in machine["versions of the peers"].items())
     yield f"Command: `python benchmarks/solvers_race/race.py {record['command']}`."
-    yield f"{machine['cpu']}, {machine['cores']} cores, {machine['date']}. Here: {ours}. Peers: {theirs}."
+    yield f"{machine['cpu']}, {machine['cores']} cores, {machine['date']}."
+    yield f"Versions: {ours}. Versions of the peers: {theirs}."
     worst = max(record["reference"]["gaps"])
-    yield f"Reference: mixnorm at tol 1e-12, its worst relative gap {worst:.0e}; the lowest objective that"
-    yield f"any solver found is at most {record['reference_above_best']:.0e} (relatively) below it."
+    yield f"Reference: mixnorm at tol 1e-12, with a worst relative gap of {worst:.0e}. The lowest objective of"
+    yield f"any solver is at most {record['reference_above_best']:.0e} (relative) below it."
 
 
 def _plot(records, path):

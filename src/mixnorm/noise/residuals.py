@@ -58,21 +58,27 @@ def residuals(X: NDArray, signs: NDArray, weights: NDArray) -> Residuals:
     ValueError
         If all trials of each class are the same.
     """
-    kept = weights > 0
+    kept = np.asarray(weights) > 0
     shares = np.asarray(weights, dtype=np.float64)[kept]
     shares = shares / shares.sum()
-    trials = np.array(X if kept.all() else X[kept], dtype=np.float64)  # a copy, from which the means are subtracted
-    before = shares @ np.einsum("ij,ij->i", trials, trials)
-    for sign in (-1, 1):
-        own = np.flatnonzero(signs[kept] == sign)
-        if len(own):
-            trials[own] -= shares[own] @ trials[own] / shares[own].sum()
-    if not shares @ np.einsum("ij,ij->i", trials, trials) > _ROUNDING * before:
+    side, X = (signs[kept] > 0).astype(np.intp), np.asarray(X if kept.all() else X[kept], dtype=np.float64)
+    trials = X - _class_means(X, side, shares)[side]
+    if not _mean_square(trials, shares) > _ROUNDING * _mean_square(X, shares):
         raise ValueError(
             "The noise cannot be estimated, because all training trials of each class are the same. Use noise=None, "
             "or give noise as a matrix."
         )
     return Residuals(trials, shares)
+
+
+def _class_means(X: NDArray[np.float64], side: NDArray[np.intp], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weighted means of both classes, (2, d); zero for a class without trials."""
+    sums = np.stack([shares * (side == k) for k in (0, 1)])
+    return sums @ X / np.maximum(sums.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+
+
+def _mean_square(trials: NDArray[np.float64], shares: NDArray[np.float64]) -> float:
+    return float(shares @ np.einsum("ij,ij->i", trials, trials))
 
 
 def _is_in_order(order: NDArray[np.intp]) -> bool:

@@ -52,9 +52,10 @@ def lag_covariances(trials: NDArray[np.float64], weights: NDArray[np.float64]) -
     semidefinite.
     """
     n, C, r = trials.shape
-    # samples first: then the pairs at any lag are two contiguous stretches of memory, and each lag one matrix product
-    samples = np.multiply(np.sqrt(weights)[:, None], trials.transpose(2, 0, 1), order="C").reshape(r * n, C)
-    return np.stack([samples[: (r - lag) * n].T @ samples[lag * n :] for lag in range(r)]) / r
+    weighted = (np.sqrt(weights)[:, None, None] * trials).reshape(n, C * r)
+    # all pairs of features at once cost less than a product per lag, because half of a symmetric product is enough
+    pairs = (weighted.T @ weighted).reshape(C, r, C, r)
+    return np.stack([np.trace(pairs, lag, axis1=1, axis2=3) for lag in range(r)]) / r
 
 
 def from_lags(lags: NDArray[np.float64]) -> NDArray[np.float64]:

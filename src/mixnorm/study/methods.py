@@ -18,7 +18,7 @@ from sklearn.model_selection import StratifiedKFold
 from mixnorm import GroupSVCCV, MultiTaskGroupSVCCV
 from mixnorm.eeg.readers.guard import require
 from mixnorm.eeg.splitting import InOrder
-from mixnorm.study.peers import lda, xdawn_lda, xdawncov_ts_lr
+from mixnorm.study.peers import lda, toeplitz_lda, xdawn_lda, xdawncov_ts_lr
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,7 @@ METHODS: dict[str, Method] = {
         uses=("alphas", "similarities"),
     ),
     "lda": Method("LDA (shrinkage)", partial(_peer, make=lda), uses=()),
+    "toeplitz-lda": Method("Toeplitz LDA", partial(_peer, make=toeplitz_lda), uses=()),
     "xdawn-lda": Method("Xdawn + LDA", partial(_peer, make=xdawn_lda), uses=(), needs=_RIEMANN),
     "xdawncov-ts-lr": Method("XdawnCov + TS + LR", partial(_peer, make=xdawncov_ts_lr), uses=(), needs=_RIEMANN),
 }

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from mixnorm.eeg.readers.guard import require
+from mixnorm.study.discriminant import ShrinkageLDA, ToeplitzLDA
 
 _SHRINKAGES = ("auto", 0.01, 0.03, 0.1, 0.3, 0.9)
 """Ledoit and Wolf's, and a grid for trials that are not as independent as it assumes."""
@@ -25,14 +23,19 @@ _CS = (0.1, 1.0)
 
 def lda(cv: Any) -> GridSearchCV:
     """Shrinkage LDA on all features."""
-    return _search(_flat_lda(), {"lineardiscriminantanalysis__shrinkage": _SHRINKAGES}, cv)
+    return _search(ShrinkageLDA(), {"shrinkage": _SHRINKAGES}, cv)
+
+
+def toeplitz_lda(_cv: Any) -> ToeplitzLDA:
+    """LDA with a block-Toeplitz covariance, which has no parameter to search for."""
+    return ToeplitzLDA()
 
 
 def xdawn_lda(cv: Any) -> GridSearchCV:
     """Xdawn spatial filters, then shrinkage LDA."""
     filters = require("pyriemann.spatialfilters", "moabb")
     # The default covariance: a shrunk one of an average of few samples is nearly the identity, and finds noise.
-    pipeline = make_pipeline(filters.Xdawn(), *_flat_lda())
+    pipeline = make_pipeline(filters.Xdawn(), ShrinkageLDA())
     return _search(pipeline, {"xdawn__nfilter": _FILTERS}, cv)
 
 
@@ -48,15 +51,6 @@ def xdawncov_ts_lr(cv: Any) -> GridSearchCV:
     )
     grid = {"xdawncovariances__nfilter": _FILTERS[1:], "logisticregression__C": _CS}
     return _search(pipeline, grid, cv)
-
-
-def flattened(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Trials as rows of features."""
-    return np.asarray(X).reshape(len(X), -1)
-
-
-def _flat_lda() -> Any:
-    return make_pipeline(FunctionTransformer(flattened), LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"))
 
 
 def _search(pipeline: Any, grid: dict[str, tuple], cv: Any) -> GridSearchCV:

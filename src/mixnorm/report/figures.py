@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mixnorm.core.files import whole_file
 from mixnorm.eeg.readers.guard import require
 from mixnorm.report.heads import draw_head, key_of_rings
 from mixnorm.report.tables import character_shares
@@ -46,15 +46,13 @@ def draw_all(results: Results, folder: Path) -> list[Path]:
 
 def save_figure(figure: Any, path: Path) -> list[Path]:
     """Save a figure as PNG and SVG; the ending is added to the path. The same figure gives the same files."""
-    files = []
-    for ending in ("png", "svg"):
-        whole, part = path.with_name(f"{path.name}.{ending}"), path.with_name(f".{path.name}.part.{ending}")
+    files = [path.with_name(f"{path.name}.{ending}") for ending in ("png", "svg")]
+    for whole in files:
+        form = whole.suffix[1:]
         # no date, no random ids
-        metadata = {"Date": None} if ending == "svg" else None
-        with require("matplotlib", "report").rc_context({"svg.hashsalt": "mixnorm"}):
-            figure.savefig(part, dpi=150, bbox_inches="tight", metadata=metadata)
-        os.replace(part, whole)
-        files.append(whole)
+        metadata = {"Date": None} if form == "svg" else None
+        with whole_file(whole) as file, require("matplotlib", "report").rc_context({"svg.hashsalt": "mixnorm"}):
+            figure.savefig(file, format=form, dpi=150, bbox_inches="tight", metadata=metadata)
     return files
 
 

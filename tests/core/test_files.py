@@ -35,9 +35,14 @@ def test_the_former_file_stays_until_the_new_one_is_whole(tmp_path):
 
 def test_a_block_that_fails_leaves_the_former_file_and_nothing_else(tmp_path):
     path = write_text(tmp_path / "a.txt", "old")
-    with pytest.raises(KeyboardInterrupt, match=r"^$"), whole_file(path) as file:
-        file.write(b"half")
-        raise KeyboardInterrupt
+
+    def stopped():
+        with whole_file(path) as file:
+            file.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        stopped()
     assert path.read_text() == "old"
     assert names(tmp_path) == ["a.txt"]
 

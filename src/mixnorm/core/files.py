@@ -79,6 +79,8 @@ def try_lock(handle: int) -> bool:
         import msvcrt
 
         try:
+            # Windows lets nobody read what is locked: a byte beyond the end, so that the content can be read.
+            os.lseek(handle, 1 << 30, os.SEEK_SET)
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         except OSError:
             return False

@@ -76,8 +76,7 @@ def save(model, path) -> None:
         Must end in ``.mixnorm``.
     """
     path = Path(path)
-    if path.suffix != ".mixnorm":
-        raise ValueError(f"{path}: a model file must end in .mixnorm.")
+    check_model_path(path)
     name = type(model).__name__
     if name not in _CLASSES or not hasattr(model, "_to_archive"):
         raise TypeError(f"{name} cannot be saved; only {', '.join(_CLASSES)} can.")
@@ -97,6 +96,12 @@ def save(model, path) -> None:
     }
     text = json.dumps(header, indent=1, allow_nan=False, sort_keys=True).encode()
     _write(path, text, members)
+
+
+def check_model_path(path: Path) -> None:
+    """Raise an error where a path cannot be that of a model file, by its name."""
+    if path.suffix != ".mixnorm":
+        raise ValueError(f"{path}: the name of a model file must end in .mixnorm.")
 
 
 def load(path):

@@ -9,11 +9,10 @@ from dataclasses import astuple, dataclass, fields
 
 from mixnorm.report.paper import PAPER
 from mixnorm.study import METHODS, Results, Row
+from mixnorm.study.results import TOLERANCE
 
 _WORDS = ("Data set", "Method")
 """Columns of words, which stand to the left; numbers stand to the right."""
-TOLERANCE = 1e-6
-"""The relative duality gap that every fit is asked to reach."""
 PLANS_OF_THE_PAPER = ("simulated", "epfl", "uam", "errp")
 
 
@@ -162,11 +161,14 @@ def _notes(results: Results, rows: Sequence[Row]) -> list[str]:
         notes.append(f"NOT COMPLETE: {done} of {results.n_units} units done; missing: {_some(results.missing)}.")
     if results.failed:
         reasons = [f"{what}: {why}" for what, why in results.failed]
-        notes.append(f"FAILED, and not in the means: {_some(reasons)}.")
-    gaps = [record["dual_gap"] for record in results.records if (record.get("dual_gap") or 0) > TOLERANCE]
-    if gaps:
         notes.append(
-            f"{_plural(len(gaps), 'fit')} stopped above a relative gap of {TOLERANCE:g}, at most {max(gaps):.1e}."
+            f"FAILED, and not in the means: {len(reasons)} of {_plural(results.n_units, 'unit')}: {_some(reasons)}."
+        )
+    if results.above_tol:
+        largest = max(gap for _, gap in results.above_tol)
+        notes.append(
+            f"NOT CONVERGED: {_plural(len(results.above_tol), 'fit')} stopped at a relative duality gap above "
+            f"{TOLERANCE:g}, the largest at {largest:.1e}: {_some([unit for unit, _ in results.above_tol])}."
         )
     return notes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -24,6 +25,11 @@ SPLITS_BY = ("random", "session", "character", "subject")
 PAPER_ALPHAS = tuple(float(alpha) for alpha in np.logspace(-3, 1, 9))
 PAPER_QS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 SIMILARITIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+
+
+# What some file system refuses in a name, or takes for a separator.
+_NOT_IN_NAMES = re.compile(r'[/\\:*?"<>|\x00-\x1f]')
+_LONGEST_NAME = 200
 
 
 class PlanError(ValueError):
@@ -108,6 +114,8 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for name in (self.name, *(dataset.name for dataset in self.datasets)):
+            _check_name(name)
         for method in self.methods:
             known(method, METHODS, "method")
         known(self.split_by, SPLITS_BY, "way to split")
@@ -189,7 +197,8 @@ def _from_file(path: Path) -> Plan:
 
 def _around(source: str) -> Plan:
     """The single-subject protocol on any source."""
-    name = Path(source).stem if not source.startswith(PREFIX) else source.removeprefix(PREFIX).replace("/", "-")
+    name = source.removeprefix(PREFIX) if source.startswith(PREFIX) else Path(source).resolve().stem
+    name = _NOT_IN_NAMES.sub("-", name)
     single = tuple(method for method in BUILT_IN_METHODS if method in METHODS)
     return Plan(name=name, datasets=(DatasetPlan(name, source),), methods=single)
 
@@ -251,6 +260,16 @@ def _grid(span: Mapping[str, Any]) -> tuple[float, ...]:
     if not (_is_number(low) and _is_number(high) and 0 < low <= high):
         raise PlanError(f"A grid needs 0 < low ≤ high, but got {low!r} and {high!r}.")
     return tuple(float(value) for value in np.geomspace(low, high, count))
+
+
+def _check_name(name: Any) -> None:
+    """Names of plans and data sets become names of folders and files."""
+    if not isinstance(name, str) or not name.strip() or name in (".", ".."):
+        raise PlanError(f"Invalid name {name!r} of a plan or data set: it must be a text such as 'my-study'.")
+    bad = _NOT_IN_NAMES.search(name)
+    if bad or len(name.encode()) > _LONGEST_NAME:
+        why = f"it contains {bad[0]!r}" if bad else f"it is longer than {_LONGEST_NAME} bytes"
+        raise PlanError(f"Invalid name {name!r} of a plan or data set: {why}, and files are named after it.")
 
 
 def _check_whole(what: str, value: Any, least: int) -> None:

@@ -45,11 +45,15 @@ def _as_studies_run() -> Iterator[None]:
 
 
 def _result(unit: Unit, data: Data) -> dict[str, Any]:
+    # Whatever goes wrong in one unit must not end the others. A `ValueError` refuses the data, today and tomorrow; any
+    # other error may be temporary (memory, a missing file), so that the next run tries the unit again.
     try:
-        records, reason = _records(unit, data.part(unit.split)), None
+        records, reason, retry = _records(unit, data.part(unit.split)), None, False
     except ValueError as error:
-        records, reason = [], str(error)
-    return {"unit": unit.to_dict(), "failed": reason, "records": records}
+        records, reason, retry = [], str(error), False
+    except Exception as error:
+        records, reason, retry = [], f"{type(error).__name__}: {error}", True
+    return {"unit": unit.to_dict(), "failed": reason, "retry": retry, "records": records}
 
 
 def scaled(design: Design, split: Split, rule: SplitRule) -> tuple[Training, NDArray[np.float64]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -139,7 +140,7 @@ def who_from_path(path: Path, options: ReadOptions) -> tuple[str, str, tuple[str
     text = str(path.with_suffix(""))
     match = next((found for pattern in _PATH_PATTERNS if (found := pattern.search(text))), None)
     told = match.groupdict() if match else {}
-    subject = options.subject or told.get("subject") or NOBODY
+    subject = subject_of(path, told.get("subject"), options) or NOBODY
     session = options.session or told.get("session") or path.stem
     inferred = [
         f"{what} {value} from the path"
@@ -150,6 +151,18 @@ def who_from_path(path: Path, options: ReadOptions) -> tuple[str, str, tuple[str
         if not given and value != NOBODY
     ]
     return subject, session, (", ".join(inferred),) if inferred else ()
+
+
+def subject_of(source: object, told: str | None, options: ReadOptions) -> str | None:
+    """The subject as asked for, with a warning where the source says another; else as the source says."""
+    if options.subject and told and options.subject != told:
+        warnings.warn(
+            f"{source}: the source names subject {told}, but subjects=… names {options.subject}, which is used; check "
+            "that the names are in the order of the recordings",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return options.subject or told
 
 
 def _label(tags: set[str], targets: set[str], others: set[str]) -> int:

@@ -109,14 +109,20 @@ def test_output_that_nobody_reads_to_its_end_is_no_error(model, files):
     assert "Traceback" not in err
 
 
-def test_a_failed_prediction_leaves_the_former_file(model, files, tmp_path):
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["csv", "json"])
+def test_scores_that_cannot_be_written_leave_the_former_file(options, model, files, tmp_path, monkeypatch):
+    def full(_handle):
+        raise OSError(28, "No space left on device")
+
     path, _ = model
-    former = tmp_path / "scores.csv"
+    former = tmp_path / "scores"
     former.write_text("former")
-    for options in ((), ("--json",)):
-        assert mixnorm("predict", path, files[1], "--drop", "Fz", "-o", former, *options).returncode == 1
-        assert former.read_text() == "former"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["scores.csv"]
+    monkeypatch.setattr("os.fsync", full)
+    done = CliRunner().invoke(predict, [str(path), str(files[1]), "-o", str(former), *options])
+    assert done.exit_code == 1
+    assert "No space left on device" in done.stderr
+    assert former.read_text() == "former"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["scores"]
 
 
 @pytest.mark.parametrize(

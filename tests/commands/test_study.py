@@ -165,8 +165,22 @@ def test_an_incomplete_study_has_no_table_without_partial(plan, tmp_path):
     assert (found["complete"], found["units_done"]) == (False, 3)
 
 
-def started(plan, tmp_path, *options):
-    """A long study in a process of its own, some units of which are done."""
+@pytest.fixture
+def started(plan, tmp_path):
+    """Starts a long study in a process of its own, and waits until some of its units are done."""
+    children = []
+
+    def start(*options):
+        children.append(_started(plan, tmp_path, *options))
+        return children[0]
+
+    yield start
+    for child in children:
+        child.kill()
+        child.communicate()
+
+
+def _started(plan, tmp_path, *options):
     plan.write_text(PLAN.replace("splits = 2", "splits = 4000"), encoding="utf-8")
     command = [sys.executable, "-m", "mixnorm.commands.main", "study", str(plan), "--out", "here", *options]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -174,7 +188,7 @@ def started(plan, tmp_path, *options):
     deadline = time.monotonic() + 120
     while not (results.is_dir() and len(list(results.glob("*.json"))) >= 3):
         assert time.monotonic() < deadline, "the study did not begin"
-        assert child.poll() is None, child.communicate()
+        assert child.poll() is None, "the study has ended"
         time.sleep(0.05)
     return child
 
@@ -197,8 +211,8 @@ def descendants(number):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists the children of a process")
-def test_a_terminated_study_leaves_no_worker_alive(plan, tmp_path):
-    child = started(plan, tmp_path, "--jobs", "2")
+def test_a_terminated_study_leaves_no_worker_alive(started):
+    child = started("--jobs", "2")
     workers = descendants(child.pid)
     assert len(workers) >= 2
     child.terminate()
@@ -212,8 +226,8 @@ def test_a_terminated_study_leaves_no_worker_alive(plan, tmp_path):
     assert alive(workers) == []
 
 
-def test_ctrl_c_ends_cleanly_and_the_same_command_continues(plan, tmp_path):
-    child = started(plan, tmp_path)
+def test_ctrl_c_ends_cleanly_and_the_same_command_continues(plan, started):
+    child = started()
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)
     assert child.returncode == 130

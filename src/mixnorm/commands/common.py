@@ -64,7 +64,7 @@ def reading_options(command: Callable) -> Callable:
 
 
 def read_options(reading: dict[str, Any]) -> dict[str, Any]:
-    """Command-line options as keywords of :func:`mixnorm.eeg.read_recordings`."""
+    """Command-line options as keywords of `mixnorm.eeg.read_recordings`."""
     lists = {name: listed(reading[name]) for name in ("ch_names", "subjects") if name in reading}
     return {**reading, **lists}
 
@@ -151,7 +151,7 @@ def as_options(text: str) -> str:
 def describe(runs: list[Recording | EpochedRecording], named: Collection[str] = (), forbid: bool = False) -> None:
     """Say on stderr what was read, and warn of what may not be meant.
 
-    ``named`` are channels that need no warning; ``forbid`` says whether the command has that option.
+    `named` are channels that need no warning; `forbid` says whether the command has that option.
     """
     for run in runs:
         click.echo(as_options(run.describe()), err=True)

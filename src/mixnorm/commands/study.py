@@ -38,7 +38,7 @@ _MOST_LINES = 10
 @click.option("--device", metavar="cuda", help="Solve on a GPU, many units as one batch; needs PyTorch or CuPy.")
 @json_option
 def study(plan: str, out: Path | None, as_json: bool, **options: Any) -> None:
-    """See ``help`` above: it names the built-in plans."""
+    """See `help` above: it names the built-in plans."""
     where = Where(options.pop("backend"), options.pop("jobs"), options.pop("address"), options.pop("device"))
     with messages():
         asked = _asked(plan, options)

@@ -30,7 +30,7 @@ def write_report(results: Results, folder: str | Path, figures: bool = True) -> 
     folder : path
         Made if need be.
     figures : bool
-        Whether to draw; needs matplotlib (the extra ``report``).
+        Whether to draw; needs matplotlib (the extra `report`).
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

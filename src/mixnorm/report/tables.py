@@ -11,8 +11,8 @@ from mixnorm.report.paper import PAPER
 from mixnorm.study import METHODS, Results, Row
 from mixnorm.study.results import TOLERANCE
 
+#: Columns of words, which stand to the left; numbers stand to the right.
 _WORDS = ("Data set", "Method")
-"""Columns of words, which stand to the left; numbers stand to the right."""
 PLANS_OF_THE_PAPER = ("simulated", "epfl", "uam", "errp")
 
 
@@ -26,7 +26,7 @@ class Sheet:
 
 
 def table(results: Results, form: str = "text") -> str:
-    """The table of a study in one of :data:`TABLE_FORMATS`."""
+    """The table of a study in one of `TABLE_FORMATS`."""
     if form == "csv":
         return _csv(results.rows())
     return TABLE_FORMATS[form](sheet(results))
@@ -94,7 +94,7 @@ def _subject_mean(records: Sequence[dict], repetition: int) -> float:
 
 def as_text(content: Sheet) -> str:
     """Aligned columns for a terminal."""
-    widths = [max(map(len, column)) for column in zip(content.heads, *content.rows)]
+    widths = [max(map(len, column)) for column in zip(content.heads, *content.rows, strict=True)]
     words = [head in _WORDS for head in content.heads]
     lines = [_aligned(content.heads, widths, words), "  ".join("─" * width for width in widths)]
     lines += [_aligned(row, widths, words) for row in content.rows]
@@ -118,13 +118,13 @@ def as_latex(content: Sheet) -> str:
     return "\n".join([*lines, "\\hline", "\\end{tabular}", *notes])
 
 
+#: Name of a format → how it is written; CSV holds the rows themselves, unrounded.
 TABLE_FORMATS: dict[str, Callable[[Sheet], str] | None] = {
     "text": as_text,
     "csv": None,
     "markdown": as_markdown,
     "latex": as_latex,
 }
-"""Name of a format → how it is written; CSV holds the rows themselves, unrounded."""
 
 
 def _csv(rows: Sequence[Row]) -> str:
@@ -193,7 +193,8 @@ def _p_value(value: float | None) -> str:
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int], words: Sequence[bool]) -> str:
-    padded = [cell.ljust(w) if left else cell.rjust(w) for cell, w, left in zip(cells, widths, words)]
+    columns = zip(cells, widths, words, strict=True)
+    padded = [cell.ljust(width) if left else cell.rjust(width) for cell, width, left in columns]
     return "  ".join(padded).rstrip()
 
 

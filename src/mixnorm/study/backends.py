@@ -32,7 +32,7 @@ class WorkerError(ValueError):
 
 
 def run_joblib(work: Work, units: Iterable[Unit], jobs: int) -> Iterator[dict[str, Any]]:
-    """Results in the order in which they are ready, from ``jobs`` processes (−1: one per core)."""
+    """Results in the order in which they are ready, from `jobs` processes (−1: one per core)."""
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     results = parallel(delayed(_in_process)(unit, work.data_of(unit)) for unit in units)
     try:

@@ -19,8 +19,8 @@ from mixnorm.eeg.readers.moabb_sets import PREFIX
 from mixnorm.study.canonical import canonical, known
 from mixnorm.study.methods import METHODS
 
+#: How trials are divided: the paper's way, and three honest ones.
 SPLITS_BY = ("random", "session", "character", "subject")
-"""How trials are divided: the paper's way, and three honest ones."""
 
 PAPER_ALPHAS = tuple(float(alpha) for alpha in np.logspace(-3, 1, 9))
 PAPER_QS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
@@ -43,15 +43,15 @@ class DatasetPlan:
     Attributes
     ----------
     name : str
-        The ``dataset`` of the rows.
+        The `dataset` of the rows.
     source : str
-        "simulated", "cohort", a file or folder that the ``eeg`` ring reads (absolute, or relative to the plan file,
+        "simulated", "cohort", a file or folder that the `eeg` ring reads (absolute, or relative to the plan file,
         the working directory or $MIXNORM_DATA, whichever has it), or "moabb:NAME".
     preparation : dict
-        As :meth:`mixnorm.eeg.Preparation.to_dict` writes it; in a file the name of a preset, or a ``preset`` and the
+        As `mixnorm.eeg.Preparation.to_dict` writes it; in a file the name of a preset, or a `preset` and the
         fields that differ from it.
     options : dict
-        Keywords of the simulation, or of :func:`mixnorm.eeg.read_recordings`.
+        Keywords of the simulation, or of `mixnorm.eeg.read_recordings`.
     subjects : tuple of str
         Only these; empty: all.
     sessions : int or None
@@ -149,7 +149,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Plan:
-        """The plan that :meth:`to_dict` described, or that a TOML file holds under the same keys."""
+        """The plan that `to_dict` described, or that a TOML file holds under the same keys."""
         return _plan(dict(description))
 
     def identity(self) -> str:
@@ -203,11 +203,11 @@ def _around(source: str) -> Plan:
     return Plan(name=name, datasets=(DatasetPlan(name, source),), methods=single)
 
 
+#: The methods of the paper's Tables 1 and 2.
 BUILT_IN_METHODS = ("svm", "svm-1", "gsvm-2", "gsvm-q", "gsvm-a")
-"""The methods of the paper's Tables 1 and 2."""
 
+#: Plans that come with the package.
 BUILT_IN = ("simulated", "cohort", "epfl", "uam", "errp", "epfl-mtl", "uam-mtl")
-"""Plans that come with the package."""
 
 
 def _built_in_file(name: str) -> Any:
@@ -241,7 +241,7 @@ def _dataset(description: dict[str, Any]) -> DatasetPlan:
 
 
 def _preparation(words: str | Mapping[str, Any]) -> dict[str, Any]:
-    """A preset by name; or fields, where TOML has them, on top of a ``preset`` ("default" if none is named)."""
+    """A preset by name; or fields, where TOML has them, on top of a `preset` ("default" if none is named)."""
     if isinstance(words, str):
         words = {"preset": words}
     changes = dict(words)

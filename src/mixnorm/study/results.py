@@ -29,7 +29,7 @@ COLUMNS = (
 class Row:
     """A row of the paper's tables: means over splits, then over subjects; AUC and shares in percent.
 
-    ``p_value`` is that of the exact Wilcoxon test of the AUC against ``svm``; None: there is none.
+    `p_value` is that of the exact Wilcoxon test of the AUC against `svm`; None: there is none.
     """
 
     dataset: str
@@ -127,7 +127,7 @@ def read_results(folder: str | Path, partial: bool = False) -> Results:
     Parameters
     ----------
     folder : path
-        What :func:`run_study` wrote.
+        What `run_study` wrote.
     partial : bool
         Whether an incomplete study will do; it is refused otherwise.
     """

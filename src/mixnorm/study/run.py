@@ -21,7 +21,7 @@ from mixnorm.study.units import Unit, Work, code_version, expand
 class Where:
     """Where units run: the backend, its number of processes, or the address of its scheduler; or a device.
 
-    ``device``: "cuda" …, as in `mixnorm.use_device`; this process then feeds it, whatever the number of processes.
+    `device`: "cuda" …, as in `mixnorm.use_device`; this process then feeds it, whatever the number of processes.
     """
 
     backend: str = "joblib"
@@ -78,9 +78,7 @@ def _check(where: Where) -> None:
     if where.device is None:
         return
     if where.backend != "joblib" or where.jobs != 1:
-        raise ValueError(
-            "A device is used by one process only: leave out --jobs and --backend dask, or --device."
-        )
+        raise ValueError("A device is used by one process only: leave out --jobs and --backend dask, or --device.")
     with use_device(where.device):
         pass
 

@@ -1,4 +1,4 @@
-"""Epochs bundles: ``.npz`` files with ``X``, ``y``, ``ch_names``, ``times`` and, where known, more."""
+"""Epochs bundles: ``.npz`` files with `X`, `y`, `ch_names`, `times` and, where known, more."""
 
 from __future__ import annotations
 

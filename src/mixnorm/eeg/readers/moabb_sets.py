@@ -12,8 +12,8 @@ from mixnorm.eeg.recording import Recording, RecordingError
 
 PREFIX = "moabb:"
 
+#: Data sets in which MOABB calls correct trials Target and errors NonTarget.
 REVERSED = ("BNCI2015_013", "BNCI2015-013")
-"""Data sets in which MOABB calls correct trials Target and errors NonTarget."""
 
 
 def read_moabb(name: str, options: ReadOptions) -> list[Recording]:

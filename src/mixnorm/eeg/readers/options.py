@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.recording import UNKNOWN, RecordingError
 
+#: Whose a recording is that does not say it.
 NOBODY = "unknown"
-"""Whose a recording is that does not say it."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options of :func:`~mixnorm.eeg.read_recording`.
+    """Options of `read_recording`.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class ReadOptions:
         Names (or codes, as text) of the events that are targets; by default those called Target, oddball,
         deviant or error.
     nontarget : tuple of str
-        Names of the others; by default those called NonTarget, standard or correct or, when ``target`` is
+        Names of the others; by default those called NonTarget, standard or correct or, when `target` is
         given, every other stimulus.
     unlabelled : bool
         Take every stimulus, whether or not its name says what it was: for recordings to be scored.
@@ -72,7 +72,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class Labels:
-    """Which events are stimuli (``chosen``, a mask), whether targets, and how that was decided."""
+    """Which events are stimuli (`chosen`, a mask), whether targets, and how that was decided."""
 
     chosen: NDArray[np.bool_]
     target: NDArray[np.int64]
@@ -109,7 +109,7 @@ def labels_of(names: Sequence[str], options: ReadOptions, source: str) -> Labels
 
 
 def tagged_numbers(names: Sequence[str], word: str) -> NDArray[np.int64]:
-    """The number after ``word`` in each name, as in "Target/stimulus 3/character 0"; −1 without one."""
+    """The number after `word` in each name, as in "Target/stimulus 3/character 0"; −1 without one."""
     found = [re.search(rf"\b{word}[ =_-]?(\d+)", name) for name in names]
     return np.array([int(match.group(1)) if match else UNKNOWN for match in found], dtype=np.int64)
 

@@ -77,9 +77,18 @@ def results_of(methods, with_results, n_train=(50, 500)):
     """Results of a study in which only some methods have any."""
     records = [
         {
-            **{"dataset": "mine", "method": method, "subject": who, "split": 0, "n_train_asked": n, "n_train": n},
-            **{"auc": 70.0 + len(method) + (n or 0) / 100, "sel": 60.0, "f_measure": 50.0, "selected": ["Cz"]},
-            **{"characters": [50.0], "path": [{"n_selected": k, "auc": 60.0 + k} for k in (5, 2)]},
+            "dataset": "mine",
+            "method": method,
+            "subject": who,
+            "split": 0,
+            "n_train_asked": n,
+            "n_train": n,
+            "auc": 70.0 + len(method) + (n or 0) / 100,
+            "sel": 60.0,
+            "f_measure": 50.0,
+            "selected": ["Cz"],
+            "characters": [50.0],
+            "path": [{"n_selected": k, "auc": 60.0 + k} for k in (5, 2)],
         }
         for method in with_results
         for who in ("A", "B")

@@ -106,7 +106,9 @@ def test_fits_that_stopped_early_are_counted():
     found = results([record("mine")], "mine")
     assert "NOT CONVERGED" not in table(found)
     found = replace(found, above_tol=[("unit a", 2e-6), ("unit b", 3e-5)])
-    note = "NOT CONVERGED: 2 fits stopped at a relative duality gap above 1e-06, the largest at 3.0e-05: unit a; unit b."
+    note = (
+        "NOT CONVERGED: 2 fits stopped at a relative duality gap above 1e-06, the largest at 3.0e-05: unit a; unit b."
+    )
     assert note in table(found)
 
 

@@ -61,15 +61,15 @@ def test_a_scheduler_that_is_lost_is_said_in_one_sentence_and_the_study_can_go_o
             time.sleep(0.1)
         address = json.loads(scheduler_file.read_text())["address"]
         command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"]
-        worker = subprocess.Popen(
-            [*command, "--local-directory", str(tmp_path / "worker")], stderr=subprocess.DEVNULL
-        )
+        worker = subprocess.Popen([*command, "--local-directory", str(tmp_path / "worker")], stderr=subprocess.DEVNULL)
 
         def kill(done, _total):
             if done == 3:
                 scheduler.kill()
 
-        with pytest.raises(WorkerError, match=r"connection to the dask scheduler at tcp://.* was lost.*run the same comm"):
+        with pytest.raises(
+            WorkerError, match=r"connection to the dask scheduler at tcp://.* was lost.*run the same comm"
+        ):
             run_study(plan.with_(splits=40), tmp_path / "out", Where("dask", address=address), progress=kill)
     finally:
         for process in (scheduler, worker):

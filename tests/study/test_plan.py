@@ -104,7 +104,7 @@ def test_preparations_can_be_named_or_written_out(tmp_path):
         ('source = "simulated"', "", r"The data set 'one' has no 'source'"),
         ('name = "mine"', 'name = "../../x"', r"mine\.toml: Invalid name '\.\./\.\./x' .* it contains '/'"),
         ('name = "mine"', 'name = ".."', r"Invalid name '\.\.' of a plan or data set"),
-        ('name = "mine"', 'name = 5', r"Invalid name 5 of a plan or data set"),
+        ('name = "mine"', "name = 5", r"Invalid name 5 of a plan or data set"),
         ('name = "one"', 'name = "a/b"', r"Invalid name 'a/b' of a plan or data set: it contains '/'"),
         ('name = "one"', 'name = "a:b"', r"Invalid name 'a:b' of a plan or data set: it contains ':'"),
         ('name = "one"', f'name = "{"a" * 201}"', r"it is longer than 200 bytes"),

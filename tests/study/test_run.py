@@ -148,7 +148,9 @@ def out_of_memory(*_arguments):
     raise MemoryError("8 GiB")
 
 
-@pytest.mark.parametrize(("fit", "reason"), [(broken, "KeyError: 'no such thing'"), (out_of_memory, "MemoryError: 8 GiB")])
+@pytest.mark.parametrize(
+    ("fit", "reason"), [(broken, "KeyError: 'no such thing'"), (out_of_memory, "MemoryError: 8 GiB")]
+)
 def test_a_unit_that_raises_anything_is_recorded_and_the_next_run_tries_it_again(
     plan, tmp_path, monkeypatch, fit, reason
 ):

@@ -64,7 +64,10 @@ def test_damaged_files_do_not_overwrite_each_other(store):
 def test_a_damaged_study_file_is_set_aside_and_said(store):
     store.write_study({"identity": "x", "plan": {}})
     (store.folder / "study.json").write_text("{}")
-    with pytest.warns(RuntimeWarning, match="damaged"), pytest.raises(StoreError, match="Run the study again; its results are kept"):
+    with (
+        pytest.warns(RuntimeWarning, match="damaged"),
+        pytest.raises(StoreError, match="Run the study again; its results are kept"),
+    ):
         store.study()
 
 

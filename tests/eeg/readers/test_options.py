@@ -112,7 +112,9 @@ def test_subject_and_session_are_read_from_usual_paths(path, subject, session):
 
 def test_what_the_user_says_wins_over_the_path():
     path = Path("subject8/session4/a.mat")
-    with pytest.warns(RuntimeWarning, match=r"a\.mat: the source names subject 8, but subjects=… names me, which is used"):
+    with pytest.warns(
+        RuntimeWarning, match=r"a\.mat: the source names subject 8, but subjects=… names me, which is used"
+    ):
         found = who_from_path(path, ReadOptions(subject="me", session="today"))
     assert found == ("me", "today", ())
     assert who_from_path(path, ReadOptions(subject="8"))[0] == "8"

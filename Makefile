@@ -1,15 +1,21 @@
-# Everything happens in .venv inside this checkout; nothing outside it is touched.
+# Everything happens in .venv and .venv-lowest inside this checkout; nothing outside it is touched.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: demo test lint format clean
+LOWEST := .venv-lowest
+
+.PHONY: demo test test-lowest lint format clean
 
 demo: $(STAMP)
 	$(BIN)/mixnorm study simulated --jobs -1
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --cov
+
+# The lowest versions that pyproject.toml promises.
+test-lowest: $(LOWEST)/installed
+	$(LOWEST)/bin/python -m pytest -n auto tests/core tests/solvers tests/estimators
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks examples
@@ -24,5 +30,12 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
 	touch $(STAMP)
 
+$(LOWEST)/installed: pyproject.toml .ci/lowest_versions.py
+	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python .ci/lowest_versions.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt \
+		--editable ".[test-core]"
+	touch $(LOWEST)/installed
+
 clean:
-	rm -rf .venv mixnorm-results
+	rm -rf .venv $(LOWEST) mixnorm-results .coverage

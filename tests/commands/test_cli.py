@@ -4,10 +4,14 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from mixnorm.commands.predict import predict
+from mixnorm.commands.train import train
 from mixnorm.eeg import StreamDecoder, read_recording, simulated_recording, to_raw
 
 pytest.importorskip("mne")
@@ -91,6 +95,84 @@ def test_predict_writes_csv_with_a_row_per_event(model, files, tmp_path):
     assert {row["target"] for row in rows} == {"0", "1"}
     mixnorm("predict", path, files[1], "-o", tmp_path / "scores.csv")
     assert (tmp_path / "scores.csv").read_text().splitlines() == done.stdout.splitlines()
+
+
+def test_output_that_nobody_reads_to_its_end_is_no_error(model, files):
+    path, _ = model
+    command = [sys.executable, "-m", "mixnorm.commands.main", "predict", str(path), str(files[1])]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child.stdout.close()  # as `head` does when it has its lines
+    err = child.stderr.read()
+    child.stderr.close()
+    child.wait(timeout=60)
+    assert "Broken pipe" not in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["csv", "json"])
+def test_scores_that_cannot_be_written_leave_the_former_file(options, model, files, tmp_path, monkeypatch):
+    def full(_handle):
+        raise OSError(28, "No space left on device")
+
+    path, _ = model
+    former = tmp_path / "scores"
+    former.write_text("former")
+    monkeypatch.setattr("os.fsync", full)
+    done = CliRunner().invoke(predict, [str(path), str(files[1]), "-o", str(former), *options])
+    assert done.exit_code == 1
+    assert "No space left on device" in done.stderr
+    assert former.read_text() == "former"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["scores"]
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("nowhere/m.mixnorm", "the folder nowhere does not exist; create it or give another -o."),
+        ("m.model", "m.model: the name of a model file must end in .mixnorm."),
+        ("file/m.mixnorm", "the folder file does not exist"),
+    ],
+)
+def test_a_wrong_place_for_the_model_is_found_before_anything_is_read(output, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    done = CliRunner().invoke(train, ["recording-that-is-not-there.fif", "-o", output])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert message in done.stderr
+    assert "recording-that-is-not-there" not in done.stderr
+
+
+def test_a_folder_that_may_not_be_written_to_is_found_before_anything_is_read(tmp_path, monkeypatch):
+    def refused(**_options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refused)
+    done = CliRunner().invoke(train, ["not-there.fif", "-o", str(tmp_path / "m.mixnorm")])
+    assert done.exit_code == 1
+    assert "m.mixnorm: no file can be written there (Permission denied); give another -o." in done.stderr
+
+
+def test_predict_finds_a_wrong_place_before_it_reads(model, tmp_path):
+    path, _ = model
+    done = CliRunner().invoke(predict, [str(path), "not-there.fif", "-o", str(tmp_path / "no" / "scores.csv")])
+    assert done.exit_code == 1
+    assert "no does not exist; create it or give another -o." in done.stderr
+
+
+def test_no_electrodes_at_all_are_refused(files, tmp_path):
+    done = CliRunner().invoke(train, [str(files[0]), "-o", str(tmp_path / "m.mixnorm"), "--max-sensors", "0"])
+    assert done.exit_code == 2
+    assert "--max-sensors" in done.stderr
+    assert "0 is not in the range x>=1" in done.stderr
+    assert not (tmp_path / "m.mixnorm").exists()
+
+
+def test_a_subject_other_than_the_one_in_the_path_is_warned_of(files, tmp_path):
+    done = mixnorm("train", files[0], "-o", tmp_path / "m.mixnorm", "--subjects", "Ann")
+    assert done.returncode == 0, done.stderr
+    assert f"Warning: {files[0]}: the source names subject A, but --subjects … names Ann, which is used" in done.stderr
+    done = mixnorm("train", files[0], "-o", tmp_path / "m.mixnorm", "--subjects", "A")
+    assert "the source names subject" not in done.stderr
 
 
 def test_what_does_not_exist_is_null(model, tmp_path):

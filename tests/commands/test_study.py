@@ -1,15 +1,18 @@
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from mixnorm.commands.report import report
 from mixnorm.commands.study import study
+from mixnorm.study import METHODS
 
 PLAN = """
 name = "tiny"
@@ -42,7 +45,8 @@ def test_json_is_one_object_alone_on_stdout(plan, tmp_path):
     done = call(study, plan, "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert list(found) == ["plan", "complete", "units_done", "units_total", "rows"]
+    assert list(found) == ["plan", "complete", "units_done", "units_total", "failed", "above_tol", "rows"]
+    assert (found["failed"], found["above_tol"]) == ([], [])
     assert (found["plan"], found["complete"], found["units_done"], found["units_total"]) == ("tiny", True, 4, 4)
     assert [list(row) for row in found["rows"]] == [KEYS, KEYS]
     assert found["rows"][0]["p_value"] is None
@@ -87,11 +91,51 @@ def test_errors_are_one_line_and_stdout_stays_empty(plan, monkeypatch, arguments
     assert message in done.stderr
 
 
+def test_nothing_is_started_where_the_backend_cannot_be_used(plan, tmp_path):
+    done = call(study, plan, "--backend", "dask")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert not (tmp_path / "mixnorm-results").exists()
+
+
+def test_a_plan_whose_every_unit_fails_is_not_complete(plan, tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {"X": rng.standard_normal((40, 2, 3)), "y": np.zeros(40, dtype=int)}
+    np.savez(tmp_path / "one-class.npz", **arrays, ch_names=["Cz", "Pz"], times=[0.0, 0.1, 0.2])
+    done = call(study, "one-class.npz", "--methods", "svm,gsvm-2", "--splits", 6, "--json")
+    found = json.loads(done.stdout)
+    assert done.exit_code == 3
+    assert (found["complete"], found["units_done"], found["units_total"]) == (False, 12, 12)
+    assert [row["auc"] for row in found["rows"]] == [None, None]
+    reason = "subject unknown: all 32 training trials are non-targets; two classes are needed"
+    assert [failed["reason"] for failed in found["failed"]] == [reason] * 12
+    assert found["failed"][0]["unit"] == "one-class, subject unknown, split 0, svm"
+    lines = [line for line in done.stderr.splitlines() if line.startswith(("Failed", "and"))]
+    assert lines[0] == f"Failed: one-class, subject unknown, split 0, svm: {reason}"
+    assert (len(lines), lines[-1]) == (11, "and 2 more")
+    done = call(study, "one-class.npz", "--methods", "svm,gsvm-2", "--splits", 6)
+    assert done.exit_code == 3
+    assert "FAILED, and not in the means: 12 of 12 units: one-class, subject unknown" in done.stdout
+
+
+def test_fits_that_did_not_converge_are_said_and_in_the_exit_status(plan, monkeypatch):
+    def unconverged(*arguments):
+        outcome = METHODS["svm"].fit(*arguments)
+        return replace(outcome, chosen={**outcome.chosen, "dual_gap": 3e-5})
+
+    monkeypatch.setitem(METHODS, "gsvm-2", replace(METHODS["gsvm-2"], fit=unconverged))
+    done = call(study, plan, "--splits", 1, "--json")
+    found = json.loads(done.stdout)
+    assert (done.exit_code, found["complete"]) == (3, True)
+    unit = "tiny, subject S1, split 0, 90 training trials, gsvm-2"
+    assert found["above_tol"] == [{"unit": unit, "dual_gap": 3e-5}]
+    assert f"Not converged: {unit}: relative duality gap 3.0e-05" in done.stderr
+
+
 def test_another_plan_in_the_same_folder_is_refused(plan):
     assert call(study, plan, "--out", "here", "--json").exit_code == 0
     done = call(study, plan, "--out", "here", "--seed", 1, "--json")
     assert done.exit_code == 1
-    assert "holds another study ('tiny', seed 0), whose plan differs" in done.stderr
+    assert "contains results of another plan ('tiny', seed 0)" in done.stderr
 
 
 def test_a_report_in_every_format(plan):
@@ -121,20 +165,74 @@ def test_an_incomplete_study_has_no_table_without_partial(plan, tmp_path):
     assert (found["complete"], found["units_done"]) == (False, 3)
 
 
-def test_ctrl_c_ends_cleanly_and_the_same_command_continues(plan, tmp_path):
-    plan.write_text(PLAN.replace("splits = 2", "splits = 400"), encoding="utf-8")
-    command = [sys.executable, "-m", "mixnorm.commands.main", "study", str(plan), "--out", "here"]
+@pytest.fixture
+def started(plan, tmp_path):
+    """Starts a long study in a process of its own, and waits until some of its units are done."""
+    children = []
+
+    def start(*options):
+        children.append(_started(plan, tmp_path, *options))
+        return children[0]
+
+    yield start
+    for child in children:
+        child.kill()
+        child.communicate()
+
+
+def _started(plan, tmp_path, *options):
+    plan.write_text(PLAN.replace("splits = 2", "splits = 4000"), encoding="utf-8")
+    command = [sys.executable, "-m", "mixnorm.commands.main", "study", str(plan), "--out", "here", *options]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     results = tmp_path / "here" / "results"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not (results.is_dir() and len(list(results.glob("*.json"))) >= 3):
         assert time.monotonic() < deadline, "the study did not begin"
+        assert child.poll() is None, "the study has ended"
         time.sleep(0.05)
-    os.kill(child.pid, signal.SIGINT)
+    return child
+
+
+def alive(processes):
+    """Processes that run; one that has ended and waits for its parent does not."""
+    states = {}
+    for number in processes:
+        try:
+            states[number] = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+    return [number for number, state in states.items() if state != "Z"]
+
+
+def descendants(number):
+    """The processes that a process started, and those that they started."""
+    children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+    return [found for child in children for found in (int(child), *descendants(int(child)))]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists the children of a process")
+def test_a_terminated_study_leaves_no_worker_alive(started):
+    child = started("--jobs", "2")
+    workers = descendants(child.pid)
+    assert len(workers) >= 2
+    child.terminate()
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 143
+    assert "Stopped. Finished results are in here; run the same command again to continue." in err
+    assert "Traceback" not in err
+    deadline = time.monotonic() + 30
+    while alive(workers) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert alive(workers) == []
+
+
+def test_ctrl_c_ends_cleanly_and_the_same_command_continues(plan, started):
+    child = started()
+    child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)
     assert child.returncode == 130
     assert out == ""
-    assert "Stopped. What was done is in here; the same command continues from there." in err
+    assert "Stopped. Finished results are in here; run the same command again to continue." in err
     assert "Traceback" not in err
     done = call(study, plan, "--out", "here", "--splits", 2, "--json")
     assert json.loads(done.stdout)["complete"] is True

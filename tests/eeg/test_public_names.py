@@ -12,6 +12,9 @@ OUTER = ("mixnorm.study", "mixnorm.report", "mixnorm.commands.main", "mixnorm.co
 def test_public_names_exist_and_are_sorted():
     for name in mixnorm.eeg.__all__:
         assert hasattr(mixnorm.eeg, name)
+    # constants, classes, functions; each in the order of the alphabet
+    ranks = [(not name.isupper(), name[0].islower(), name) for name in mixnorm.eeg.__all__]
+    assert ranks == sorted(set(ranks))
     assert {"read_recording", "Preparation", "prepare", "Design", "Decoder", "StreamDecoder"} <= set(
         mixnorm.eeg.__all__
     )

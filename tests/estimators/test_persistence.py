@@ -75,7 +75,7 @@ def assert_same_model(found, model, X):
         np.testing.assert_array_equal(value, expected, err_msg=name, strict=False)
         if isinstance(expected, np.ndarray) and expected.dtype.kind != "O":
             assert value.dtype == expected.dtype
-    for value, expected in zip(outputs(found, X), outputs(model, X)):
+    for value, expected in zip(outputs(found, X), outputs(model, X), strict=True):
         np.testing.assert_array_equal(value, expected)
 
 

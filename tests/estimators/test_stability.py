@@ -70,14 +70,18 @@ def test_default_threshold_expects_one_false_sensor_at_most():
 
 
 def test_bound_holds_where_nothing_is_informative():
-    false, bounds = [], []
-    for seed in range(8):
-        data = simulated_p300(120, n_channels=12, n_informative=0, seed=seed)
+    def selected(seed, **simulated):
+        data = simulated_p300(120, n_channels=12, seed=seed, **simulated)
         found = stability_selection(data.X, data.y, n_resamplings=5, n_sensors=2, threshold=0.7, tol=1e-2)
-        false.append(len(found.selected))
-        bounds.append(found.error_bound)
-    assert np.mean(false) <= bounds[0]
-    assert bounds[0] < 1
+        assert found.frequencies.sum() == pytest.approx(2)  # every half selects two sensors
+        assert found.error_bound == pytest.approx(error_bound(2, 12, 0.7))
+        return found.selected
+
+    false = [len(selected(seed, n_informative=0)) for seed in range(8)]
+    assert error_bound(2, 12, 0.7) < 1
+    assert np.mean(false) <= error_bound(2, 12, 0.7)
+    # the same settings find a sensor where there is one
+    assert all(list(selected(seed, n_informative=1, noise=0.02)) == [0] for seed in range(3))
 
 
 def test_kept_sensors_are_always_in_and_forbidden_ones_never():

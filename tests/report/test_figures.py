@@ -9,7 +9,7 @@ from mixnorm.eeg.simulate import ELECTRODES
 from mixnorm.report import write_report
 from mixnorm.report.figures import auc_against_sensors, auc_against_trials, scatter, sensors
 from mixnorm.report.heads import marker_size, places
-from mixnorm.study import DatasetPlan, Plan, Results
+from mixnorm.study import METHODS, DatasetPlan, Plan, Results
 
 NAMES = ["Fz", "Cz", "Pz", "Oz", "odd"]
 
@@ -53,10 +53,9 @@ def texts(figure):
     return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
 
 
-def test_every_figure_is_written_twice_and_the_same_again(results, tmp_path):
+def test_every_figure_is_written_as_png_and_as_svg(results, tmp_path):
     first = write_report(results, tmp_path / "one")
-    names = {path.stem for path in first.figures}
-    assert names == {
+    names = {
         "sensors-gsvm-2",
         "sensors-gsvm-a",
         "sensors-mgsvm-2s",
@@ -65,8 +64,66 @@ def test_every_figure_is_written_twice_and_the_same_again(results, tmp_path):
         "scatter",
         "characters",
     }
-    assert {path.suffix for path in first.figures} == {".png", ".svg"}
+    assert sorted(path.name for path in first.figures) == sorted(
+        f"{name}{suffix}" for name in names for suffix in (".png", ".svg")
+    )
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == sorted(
+        path.name for path in (*first.figures, *first.tables)
+    )
     assert {path.name for path in first.tables} >= {"table.txt", "table.csv", "table.md", "table.tex", "characters.md"}
+
+
+def results_of(methods, with_results, n_train=(50, 500)):
+    """Results of a study in which only some methods have any."""
+    records = [
+        {
+            "dataset": "mine",
+            "method": method,
+            "subject": who,
+            "split": 0,
+            "n_train_asked": n,
+            "n_train": n,
+            "auc": 70.0 + len(method) + (n or 0) / 100,
+            "sel": 60.0,
+            "f_measure": 50.0,
+            "selected": ["Cz"],
+            "characters": [50.0],
+            "path": [{"n_selected": k, "auc": 60.0 + k} for k in (5, 2)],
+        }
+        for method in with_results
+        for who in ("A", "B")
+        for n in n_train or (None,)
+    ]
+    plan = Plan(name="mine", datasets=(DatasetPlan("mine", "x.npz"),), methods=tuple(methods), n_train=n_train)
+    about = {"mine": {"ch_names": NAMES, "positions": [None] * len(NAMES), "subjects": ["A", "B"]}}
+    return Results(plan, about, records, [], [], len(records))
+
+
+def test_every_method_goes_through_every_table_and_figure(tmp_path):
+    written = write_report(results_of(METHODS, METHODS), tmp_path)
+    assert {path.stem for path in written.figures} > {"auc-sensors", "auc-trials", "scatter", "characters"}
+    for path in written.tables:
+        names = METHODS if path.suffix == ".csv" else [method.title for method in METHODS.values()]
+        assert all(name in path.read_text(encoding="utf-8") for name in names), path
+
+
+def test_every_method_has_a_look_of_its_own():
+    curves = auc_against_trials(results_of(METHODS, METHODS), "mine").axes[0]
+    looks = {line.get_label(): (line.get_color(), line.get_marker()) for line in curves.lines}
+    assert set(looks) == {method.title for method in METHODS.values()}
+    assert len(set(looks.values())) == len(METHODS)
+
+
+@pytest.mark.parametrize("with_results", [(), ("svm",), ("gsvm-2",), ("mgsvm-2s",)], ids=str)
+@pytest.mark.parametrize("n_train", [(50, 500), ()], ids=["sizes", "one size"])
+def test_methods_without_results_leave_the_rest_of_the_report(with_results, n_train, tmp_path):
+    methods = ("svm", "gsvm-2", "mgsvm-2s")
+    written = write_report(results_of(methods, with_results, n_train), tmp_path)
+    drawn = {path.stem for path in written.figures}
+    assert "scatter" not in drawn
+    assert ("characters" in drawn) == bool(with_results)
+    assert ("auc-trials" in drawn) == (bool(with_results) and len(n_train) > 1)
+    assert "MGSVM-2s" in (tmp_path / "table.txt").read_text(encoding="utf-8")
 
 
 def test_the_same_results_give_the_same_files(results, tmp_path):

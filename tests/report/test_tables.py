@@ -1,5 +1,6 @@
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -97,14 +98,18 @@ def test_what_is_missing_or_failed_is_said():
     )
     text = table(found)
     assert "NOT COMPLETE: 1 of 8 units done; missing: unit 0; unit 1; unit 2; unit 3; unit 4; and 2 more." in text
-    assert "FAILED, and not in the means: mine, subject C, split 0, svm: one class." in text
+    assert "FAILED, and not in the means: 1 of 8 units: mine, subject C, split 0, svm: one class." in text
     assert "–" in text.splitlines()[2]
 
 
 def test_fits_that_stopped_early_are_counted():
-    records = [record("mine", split=k, dual_gap=gap) for k, gap in enumerate((1e-9, 3e-5, 2e-6, None))]
-    assert "2 fits stopped above a relative gap of 1e-06, at most 3.0e-05." in table(results(records, "mine"))
-    assert "stopped" not in table(results(records[:1], "mine"))
+    found = results([record("mine")], "mine")
+    assert "NOT CONVERGED" not in table(found)
+    found = replace(found, above_tol=[("unit a", 2e-6), ("unit b", 3e-5)])
+    note = (
+        "NOT CONVERGED: 2 fits stopped at a relative duality gap above 1e-06, the largest at 3.0e-05: unit a; unit b."
+    )
+    assert note in table(found)
 
 
 def test_characters_by_repetitions_for_as_many_as_all_have():

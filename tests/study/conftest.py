@@ -36,7 +36,7 @@ def write_bundle(tmp_path):
                 codes = np.concatenate([rng.permutation(4) + 1 for _ in range(6)])
                 target = np.isin(codes, [1 + character % 2, 3 + character % 2]) & (subject not in one_class)
                 parts.append((np.full(24, subject), np.full(24, character), codes, target))
-        subject, character, stimulus, y = (np.concatenate(columns) for columns in zip(*parts))
+        subject, character, stimulus, y = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         X = rng.standard_normal((len(y), 3, 4)).astype("f4")
         X[:, 1] += 1.3 * y[:, None]
         session = character // (n_characters // 2)

@@ -36,7 +36,7 @@ def assert_alike(one, other):
             assert_alike(one[key], other[key])
     elif isinstance(one, list):
         assert len(one) == len(other)
-        for a, b in zip(one, other):
+        for a, b in zip(one, other, strict=True):
             assert_alike(a, b)
     else:
         assert one == (pytest.approx(other, abs=0.1) if isinstance(one, float) else other)

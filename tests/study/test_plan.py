@@ -102,6 +102,12 @@ def test_preparations_can_be_named_or_written_out(tmp_path):
         ('name = "mine"', 'name = "mine', r"mine\.toml: not a TOML file"),
         ('methods = ["svm", "gsvm-2"]', "", r"The plan has no 'methods'"),
         ('source = "simulated"', "", r"The data set 'one' has no 'source'"),
+        ('name = "mine"', 'name = "../../x"', r"mine\.toml: Invalid name '\.\./\.\./x' .* it contains '/'"),
+        ('name = "mine"', 'name = ".."', r"Invalid name '\.\.' of a plan or data set"),
+        ('name = "mine"', "name = 5", r"Invalid name 5 of a plan or data set"),
+        ('name = "one"', 'name = "a/b"', r"Invalid name 'a/b' of a plan or data set: it contains '/'"),
+        ('name = "one"', 'name = "a:b"', r"Invalid name 'a:b' of a plan or data set: it contains ':'"),
+        ('name = "one"', f'name = "{"a" * 201}"', r"it is longer than 200 bytes"),
     ],
 )
 def test_what_is_wrong_in_a_plan_is_named(tmp_path, old, new, message):
@@ -132,6 +138,15 @@ def test_any_recording_is_a_plan(write_bundle):
     assert (plan.name, plan.datasets[0].source) == ("speller", str(path))
     assert plan.methods == ("svm", "svm-1", "gsvm-2", "gsvm-q", "gsvm-a")
     assert load_plan("moabb:EPFLP300/1,2").name == "EPFLP300-1,2"
+
+
+def test_the_folder_here_is_a_plan_named_after_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert load_plan(".").name == tmp_path.name
+
+
+def test_sources_with_unusual_names_are_plans_too(write_bundle):
+    assert load_plan(str(write_bundle("a:b?.npz"))).name == "a-b-"
 
 
 def test_a_plan_holds_data_and_never_code(tmp_path):

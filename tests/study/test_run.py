@@ -4,12 +4,13 @@ import os
 import signal
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from joblib.externals.loky import reusable_executor
 
-from mixnorm.study import Where, load_results, read_results, run_study
+from mixnorm.study import METHODS, Where, load_results, read_results, run_study
 from mixnorm.study.backends import WorkerError
 from mixnorm.study.run import run_study as run_in_child
 from mixnorm.study.units import code_version, expand
@@ -59,7 +60,7 @@ def test_a_truncated_result_is_redone(plan, tmp_path):
     before = contents(tmp_path)
     victim = tmp_path / "results" / sorted(before)[0]
     victim.write_bytes(victim.read_bytes()[:40])
-    with pytest.warns(RuntimeWarning, match="damaged; set aside"):
+    with pytest.warns(RuntimeWarning, match="is damaged and was moved to"):
         run_study(plan, tmp_path)
     assert contents(tmp_path) == before
 
@@ -92,7 +93,7 @@ def test_a_lost_process_is_said_and_the_study_can_go_on(plan, tmp_path):
             pid = next(iter(reusable_executor._executor._processes))
             os.kill(pid, signal.SIGKILL)
 
-    with pytest.raises(WorkerError, match=r"A process that was computing died.*the same command continues"):
+    with pytest.raises(WorkerError, match=r"A worker process died.*run the same command again to continue"):
         run_study(plan.with_(splits=12), tmp_path, Where(jobs=2), progress=kill_a_process)
     assert len(contents(tmp_path)) >= 2
 
@@ -129,13 +130,62 @@ def test_a_subject_with_one_class_fails_alone_and_is_said(around, write_bundle, 
     plan = around(write_bundle(one_class=("C",)))
     run_study(plan, tmp_path / "out")
     found = read_results(tmp_path / "out")
-    assert found.complete
+    assert not found.complete
+    assert found.missing == []
     assert len(found.failed) == 4
     where, why = found.failed[0]
     assert where == "bundle, subject C, split 0, 60 training trials, svm"
     assert why == "subject C: all 60 training trials are non-targets; two classes are needed"
     assert [row.n_subjects for row in found.rows()] == [3, 3]
     assert found.rows()[0].auc > 75
+
+
+def broken(*_arguments):
+    raise KeyError("no such thing")
+
+
+def out_of_memory(*_arguments):
+    raise MemoryError("8 GiB")
+
+
+@pytest.mark.parametrize(
+    ("fit", "reason"), [(broken, "KeyError: 'no such thing'"), (out_of_memory, "MemoryError: 8 GiB")]
+)
+def test_a_unit_that_raises_anything_is_recorded_and_the_next_run_tries_it_again(
+    plan, tmp_path, monkeypatch, fit, reason
+):
+    told = []
+    with monkeypatch.context() as patch:
+        patch.setitem(METHODS, "gsvm-2", replace(METHODS["gsvm-2"], fit=fit))
+        run_study(plan, tmp_path)
+        found = read_results(tmp_path)
+        assert [why for _, why in found.failed] == [reason] * 3
+        assert found.failed[0][0] == "small, subject S1, split 0, 90 training trials, gsvm-2"
+        assert [row.n_splits for row in found.rows()] == [3, 0, 3]
+        assert not found.complete
+    run_study(plan, tmp_path, progress=lambda done, total: told.append(done))
+    assert told == [6, 7, 8, 9]
+    assert read_results(tmp_path).complete
+
+
+def test_data_that_were_refused_are_not_tried_again(around, write_bundle, tmp_path):
+    plan, told = around(write_bundle(one_class=("C",))), []
+    for _ in range(2):
+        told.clear()
+        run_study(plan, tmp_path / "out", progress=lambda done, total: told.append(done))
+    assert told == [16]
+
+
+def test_fits_above_the_tolerance_are_listed_by_unit(plan, tmp_path, monkeypatch):
+    def unconverged(*arguments):
+        outcome = METHODS["svm"].fit(*arguments)
+        return replace(outcome, chosen={**outcome.chosen, "dual_gap": 3e-5})
+
+    monkeypatch.setitem(METHODS, "gsvm-2", replace(METHODS["gsvm-2"], fit=unconverged))
+    run_study(plan.with_(splits=1), tmp_path)
+    found = read_results(tmp_path)
+    assert found.above_tol == [("small, subject S1, split 0, 90 training trials, gsvm-2", 3e-5)]
+    assert found.to_json()["above_tol"] == [{"unit": found.above_tol[0][0], "dual_gap": 3e-5}]
 
 
 def test_keys_depend_on_data_grids_splits_and_code_and_on_nothing_else(around, write_bundle, monkeypatch):

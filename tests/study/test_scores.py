@@ -31,7 +31,7 @@ def flashes(targets, scores_of):
         for r in range(2)
         for code in range(1, 13)
     ]
-    scores, y, stimulus, character = (np.array(column) for column in zip(*rows))
+    scores, y, stimulus, character = (np.array(column) for column in zip(*rows, strict=True))
     return scores.astype(float), y.astype(int), stimulus, character
 
 

@@ -1,6 +1,7 @@
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 
@@ -44,7 +45,7 @@ def test_a_damaged_file_is_noticed_and_set_aside(store, damage):
         path.write_bytes(damaged[damage])
     else:
         store.write(KEY, {**RESULT, "unit": {"key": "b" * 64}})
-    with pytest.warns(RuntimeWarning, match=f"{KEY}.json is damaged; set aside as .*damaged"):
+    with pytest.warns(RuntimeWarning, match=f"{KEY}.json is damaged and was moved to .*damaged"):
         assert store.read(KEY) is None
     assert not path.exists()
     assert len(list((store.folder / "damaged").iterdir())) == 1
@@ -63,12 +64,15 @@ def test_damaged_files_do_not_overwrite_each_other(store):
 def test_a_damaged_study_file_is_set_aside_and_said(store):
     store.write_study({"identity": "x", "plan": {}})
     (store.folder / "study.json").write_text("{}")
-    with pytest.warns(RuntimeWarning, match="damaged"), pytest.raises(StoreError, match="run the study again"):
+    with (
+        pytest.warns(RuntimeWarning, match="damaged"),
+        pytest.raises(StoreError, match="Run the study again; its results are kept"),
+    ):
         store.study()
 
 
 def test_a_folder_without_a_study_says_so(tmp_path):
-    with pytest.raises(StoreError, match="there is no study in this folder"):
+    with pytest.raises(StoreError, match="this folder contains no study; run `mixnorm study` first"):
         Store(tmp_path).study()
 
 
@@ -76,7 +80,7 @@ def test_another_study_is_refused_and_the_old_one_kept(store):
     first = {"identity": "x", "plan": {"name": "one", "seed": 0}}
     store.write_study(first)
     store.write_study(first)
-    with pytest.raises(StoreError, match=r"holds another study \('one', seed 0\), whose plan differs.*--out"):
+    with pytest.raises(StoreError, match=r"contains results of another plan \('one', seed 0\).*--out"):
         store.write_study({"identity": "y", "plan": {"name": "two", "seed": 0}})
     assert store.study()["identity"] == "x"
 
@@ -85,7 +89,7 @@ def test_a_second_run_is_refused_and_a_killed_one_holds_nothing(tmp_path):
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(StoreError, match=rf"another run \(process {holder.pid}\) is at work in this folder"):
+        with pytest.raises(StoreError, match=rf"another run \(process {holder.pid}\) is using this folder"):
             Store(tmp_path).locked().__enter__()
     finally:
         holder.send_signal(signal.SIGKILL)
@@ -94,17 +98,33 @@ def test_a_second_run_is_refused_and_a_killed_one_holds_nothing(tmp_path):
         pass
 
 
-def test_what_a_killed_run_left_half_written_is_swept(tmp_path):
+def test_half_written_files_of_a_killed_run_are_removed(tmp_path):
     (tmp_path / "results").mkdir()
-    leftover = tmp_path / "results" / ".abc.x.part"
-    leftover.write_text("half")
+    leftovers = [tmp_path / "results" / ".abc.x.part", tmp_path / ".study.json.0123456789abcdef.part"]
+    for leftover in leftovers:
+        leftover.write_text("half")
     with Store(tmp_path).locked():
-        assert not leftover.exists()
+        assert not any(leftover.exists() for leftover in leftovers)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+def test_others_may_read_results_as_they_may_read_any_new_file(tmp_path):
+    before = os.umask(0o022)
+    try:
+        store = Store(tmp_path)
+        with store.locked():
+            store.write(KEY, RESULT)
+            store.write_study({"identity": "x", "plan": {}})
+    finally:
+        os.umask(before)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {path.name for path in files} == {"study.json", "study.lock", f"{KEY}.json"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o644}
 
 
 @pytest.mark.parametrize(
     ("number", "reason"),
-    [(errno.ENOSPC, "no room is left on the disk"), (errno.EDQUOT, "quota"), (errno.EROFS, "the folder is read-only")],
+    [(errno.ENOSPC, "the disk is full"), (errno.EDQUOT, "quota"), (errno.EROFS, "the folder is read-only")],
 )
 def test_a_full_disk_ends_with_a_sentence_and_leaves_what_was_there(store, monkeypatch, number, reason):
     store.write(KEY, RESULT)
@@ -113,7 +133,7 @@ def test_a_full_disk_ends_with_a_sentence_and_leaves_what_was_there(store, monke
         raise OSError(number, "no")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StoreError, match=f"{reason}.*what was done before is kept"):
+    with pytest.raises(StoreError, match=f"{reason}.*Finished results are kept"):
         store.write("b" * 64, {**RESULT, "unit": {"key": "b" * 64}})
     assert store.read(KEY) == RESULT
     assert [path.name for path in (store.folder / "results").iterdir()] == [f"{KEY}.json"]
@@ -124,7 +144,7 @@ def test_a_folder_that_may_not_be_written_is_said(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "no")
 
     monkeypatch.setattr(os, "open", refused)
-    with pytest.raises(StoreError, match="may not be written to"):
+    with pytest.raises(StoreError, match="no permission to write into this folder"):
         Store(tmp_path).locked().__enter__()
 
 

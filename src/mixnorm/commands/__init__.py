@@ -1,1 +1,1 @@
-"""Subcommands of ``mixnorm``, one module each."""
+"""Subcommands of `mixnorm`, one module each."""

@@ -7,7 +7,11 @@ import json
 import math
 import re
 import shlex
+import signal
 import sys
+import tempfile
+import threading
+import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +21,7 @@ import click
 import numpy as np
 from tqdm import tqdm
 
+from mixnorm.core.files import write_text
 from mixnorm.eeg import EpochedRecording, Recording, RecordingError
 from mixnorm.eeg.positions import no_electrodes
 from mixnorm.eeg.readers.options import NOBODY
@@ -59,7 +64,7 @@ def reading_options(command: Callable) -> Callable:
 
 
 def read_options(reading: dict[str, Any]) -> dict[str, Any]:
-    """Command-line options as keywords of :func:`mixnorm.eeg.read_recordings`."""
+    """Command-line options as keywords of `mixnorm.eeg.read_recordings`."""
     lists = {name: listed(reading[name]) for name in ("ch_names", "subjects") if name in reading}
     return {**reading, **lists}
 
@@ -72,20 +77,48 @@ def listed(given: str | None) -> tuple[str, ...]:
 @contextmanager
 def messages() -> Iterator[None]:
     """Errors that a user can do something about, as one line on stderr and exit status 1."""
-    try:
-        yield
-    except (RecordingError, ImportError, OSError, ValueError) as error:
-        raise click.ClickException(as_options(str(error))) from error
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: click.echo(f"Warning: {as_options(str(message))}", err=True)
+        try:
+            yield
+        except BrokenPipeError:
+            raise  # the reader of our output has seen enough (`| head`): click ends in silence
+        except (RecordingError, ImportError, OSError, ValueError) as error:
+            raise click.ClickException(as_options(str(error))) from error
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP arrived: everything is cleaned up as after Ctrl+C."""
 
 
 @contextmanager
 def stoppable(folder: Path) -> Iterator[None]:
-    """Ctrl+C, in words; for commands that go on where they were."""
+    """Stop with a message on Ctrl+C, SIGTERM or a closed terminal; for commands that continue where they stopped.
+
+    Without a handler, SIGTERM ends this process at once and leaves its worker processes running.
+    """
+    former = _handle_termination()
     try:
         yield
-    except KeyboardInterrupt:
-        click.echo(f"\nStopped. What was done is in {folder}; the same command continues from there.", err=True)
-        sys.exit(130)
+    except KeyboardInterrupt as stop:
+        click.echo(f"\nStopped. Finished results are in {folder}; run the same command again to continue.", err=True)
+        sys.exit(143 if isinstance(stop, _Terminated) else 130)
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _handle_termination() -> dict[int, Any]:
+    """Raise `_Terminated` on the signals that ask a process to end; return the handlers that were there before."""
+
+    def stop(_number: int, _frame: Any) -> None:
+        raise _Terminated
+
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+        return {}
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    # What is ignored (`nohup`) stays ignored.
+    return {n: signal.signal(n, stop) for n in numbers if signal.getsignal(n) == signal.SIG_DFL}
 
 
 #: What else is asked for in Python's words, and how the command line asks for it.
@@ -118,7 +151,7 @@ def as_options(text: str) -> str:
 def describe(runs: list[Recording | EpochedRecording], named: Collection[str] = (), forbid: bool = False) -> None:
     """Say on stderr what was read, and warn of what may not be meant.
 
-    ``named`` are channels that need no warning; ``forbid`` says whether the command has that option.
+    `named` are channels that need no warning; `forbid` says whether the command has that option.
     """
     for run in runs:
         click.echo(as_options(run.describe()), err=True)
@@ -140,6 +173,21 @@ def describe(runs: list[Recording | EpochedRecording], named: Collection[str] = 
         )
 
 
+def check_writable(path: Path, option: str) -> None:
+    """Raise an error, before any long computation, where a file could not be written."""
+    if path.exists() and not path.is_file():
+        if path.is_dir():
+            raise ValueError(f"{path}: this is a folder, not a file; give another {option}.")
+        return  # a device or a pipe
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"{path}: the folder {path.parent} does not exist; create it or give another {option}.")
+    try:
+        with tempfile.TemporaryFile(dir=path.absolute().parent):
+            pass
+    except OSError as error:
+        raise ValueError(f"{path}: no file can be written there ({error.strerror}); give another {option}.") from error
+
+
 def progress(total: int | None, what: str) -> tqdm:
     """A progress bar on stderr."""
     return tqdm(total=total, desc=what, file=sys.stderr, leave=False)
@@ -151,7 +199,7 @@ def print_json(document: dict[str, Any], output: Path | None = None) -> None:
     if output is None:
         click.echo(text)
     else:
-        output.write_text(text + "\n", encoding="utf-8")
+        write_text(output, text + "\n")
 
 
 def _plain(value: Any) -> Any:

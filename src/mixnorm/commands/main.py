@@ -1,6 +1,6 @@
-"""The ``mixnorm`` command: a group whose subcommands are imported when they are called.
+"""The `mixnorm` command: a group whose subcommands are imported when they are called.
 
-A subcommand is one line in :data:`COMMANDS` and one module in :mod:`mixnorm.commands`.
+A subcommand is one line in `COMMANDS` and one module in `mixnorm.commands`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from importlib import import_module
 
 from mixnorm.version import __version__
 
+#: Name of a subcommand → where it lives, and what it does.
 COMMANDS = {
     "select": ("mixnorm.commands.select:select", "Which electrodes are needed? Montages, their scores, and a page."),
     "train": ("mixnorm.commands.train:train", "Train a decoder on recordings; say its AUC and electrodes."),
@@ -17,7 +18,6 @@ COMMANDS = {
     "report": ("mixnorm.commands.report:report", "Tables and figures of a study."),
     "predict": ("mixnorm.commands.predict:predict", "Score every event of a recording."),
 }
-"""Name of a subcommand → where it lives, and what it does."""
 
 
 def main() -> None:

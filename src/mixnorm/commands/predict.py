@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import sys
+import io
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from mixnorm import load
-from mixnorm.commands.common import json_option, messages, print_json, read_options, reading_options
+from mixnorm.commands.common import check_writable, json_option, messages, print_json, read_options, reading_options
+from mixnorm.core.files import write_text
 from mixnorm.eeg import Decoder, Scores, read_recordings
 from mixnorm.eeg.recording import UNKNOWN
 
@@ -34,6 +35,8 @@ COLUMNS = ("recording", "onset", "stimulus", "character", "target", "score")
 def predict(model: Path, recording: str, output: Path | None, as_json: bool, **options: Any) -> None:
     """Score every event of RECORDING with MODEL; positive scores speak for a target."""
     with messages():
+        if output is not None:
+            check_writable(output, "-o")
         decoder = load(model)
         if not isinstance(decoder, Decoder):
             raise ValueError(
@@ -79,11 +82,11 @@ def _auc(rows: list[dict[str, Any]]) -> float | None:
 
 
 def _write_csv(rows: list[dict[str, Any]], output: Path | None) -> None:
-    stream = sys.stdout if output is None else output.open("w", encoding="utf-8", newline="")
-    try:
-        writer = csv.DictWriter(stream, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
-    finally:
-        if output is not None:
-            stream.close()
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS)
+    writer.writeheader()
+    writer.writerows(rows)
+    if output is None:
+        click.echo(text.getvalue(), nl=False)
+    else:
+        write_text(output, text.getvalue())

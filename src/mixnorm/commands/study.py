@@ -13,14 +13,19 @@ import click
 
 from mixnorm.commands.common import jobs_option, json_option, messages, print_json, progress, stoppable
 from mixnorm.report import table, write_report
-from mixnorm.study import BUILT_IN, Plan, Where, load_plan, read_results, run_study
+from mixnorm.study import BUILT_IN, Plan, Results, Where, load_plan, read_results, run_study
+
+_NOT_ALL = 3
+# The rest is in the table and in the JSON.
+_MOST_LINES = 10
 
 
 @click.command(
     help="Run a study and show its table.\n\nPLAN is one of "
     + ", ".join(BUILT_IN)
-    + ", a .toml file, a recording, a folder of recordings, or moabb:NAME. Stopped at any moment, the same command "
-    "continues where it was."
+    + ", a .toml file, a recording, a folder of recordings, or moabb:NAME. A stopped study continues when the "
+    "same command is run again.\n\nExit status: 0 when every unit was computed, 1 on an error, 3 when the study ended "
+    "but units failed or fits did not converge."
 )
 @click.argument("plan")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of results [mixnorm-results/NAME].")
@@ -33,7 +38,7 @@ from mixnorm.study import BUILT_IN, Plan, Where, load_plan, read_results, run_st
 @click.option("--device", metavar="cuda", help="Solve on a GPU, many units as one batch; needs PyTorch or CuPy.")
 @json_option
 def study(plan: str, out: Path | None, as_json: bool, **options: Any) -> None:
-    """See ``help`` above: it names the built-in plans."""
+    """See `help` above: it names the built-in plans."""
     where = Where(options.pop("backend"), options.pop("jobs"), options.pop("address"), options.pop("device"))
     with messages():
         asked = _asked(plan, options)
@@ -43,11 +48,22 @@ def study(plan: str, out: Path | None, as_json: bool, **options: Any) -> None:
         results = read_results(folder)
         if as_json:
             print_json(results.to_json())
-            return
-        click.echo(table(results))
-        _say_report(results, folder)
-    for what, why in results.failed:
-        click.echo(f"failed: {what}: {why}", err=True)
+        else:
+            click.echo(table(results))
+            _say_report(results, folder)
+    _end(results)
+
+
+def _end(results: Results) -> None:
+    """Say on stderr what failed or did not converge, and end with an exit status that tells scripts so."""
+    lines = [f"Failed: {unit}: {reason}" for unit, reason in results.failed]
+    lines += [f"Not converged: {unit}: relative duality gap {gap:.1e}" for unit, gap in results.above_tol]
+    for line in lines[:_MOST_LINES]:
+        click.echo(line, err=True)
+    if len(lines) > _MOST_LINES:
+        click.echo(f"and {len(lines) - _MOST_LINES} more", err=True)
+    if lines:
+        sys.exit(_NOT_ALL)
 
 
 def _asked(plan: str, options: dict[str, Any]) -> Plan:

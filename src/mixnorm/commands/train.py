@@ -10,6 +10,7 @@ import numpy as np
 
 from mixnorm import save
 from mixnorm.commands.common import (
+    check_writable,
     describe,
     folds_option,
     json_option,
@@ -30,6 +31,7 @@ from mixnorm.eeg import (
     read_recordings,
 )
 from mixnorm.eeg.splitting import cross_validated_auc
+from mixnorm.estimators.persistence import check_model_path
 
 
 @click.command()
@@ -40,7 +42,7 @@ from mixnorm.eeg.splitting import cross_validated_auc
 @click.option(
     "--rule", type=click.Choice(["best", "1se"]), default="best", show_default=True, help="How to pick alpha."
 )
-@click.option("--max-sensors", type=int, help="The most electrodes to use.")
+@click.option("--max-sensors", type=click.IntRange(1), help="Use at most this many electrodes.")
 @subjects_option
 @reading_options
 @json_option
@@ -55,6 +57,8 @@ def train(
     """Train a decoder on RECORDINGS; say its AUC by honest folds and the electrodes it chose."""
     choice = {name: options.pop(name) for name in ("rule", "max_sensors")}
     with messages():
+        check_model_path(output)
+        check_writable(output, "-o")
         runs = read_recordings(*recordings, **read_options(options))
         describe(runs)
         design = prepare(runs, Preparation.preset(preset) if preset else None)

@@ -8,7 +8,7 @@ from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
 
 
 def checked(recording: Recording | EpochedRecording) -> Recording | EpochedRecording:
-    """The recording itself, or a :class:`RecordingError` that says what is wrong with it."""
+    """The recording itself, or a `RecordingError` that says what is wrong with it."""
     _check_shape(recording)
     _check_channels(recording)
     if isinstance(recording, Recording):

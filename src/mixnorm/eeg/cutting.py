@@ -16,7 +16,7 @@ from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
 
 @dataclass(frozen=True)
 class Cut:
-    """The trials of one source; fields as in :class:`~mixnorm.eeg.Design`."""
+    """The trials of one source; fields as in `Design`."""
 
     X: NDArray[np.float64] = field(repr=False)
     target: NDArray[np.int64]

@@ -24,7 +24,7 @@ _CLASSIFIERS = {"GroupSVC": GroupSVC, "GroupSVCCV": GroupSVCCV}
 
 
 def default_classifier(**options: Any) -> GroupSVCCV:
-    """``GroupSVCCV`` whose inner folds keep characters whole (:class:`~mixnorm.eeg.folds.InOrder`)."""
+    """`GroupSVCCV` whose inner folds keep characters whole (`InOrder`)."""
     return GroupSVCCV(**({"cv": InOrder()} | options))
 
 
@@ -32,9 +32,9 @@ def default_classifier(**options: Any) -> GroupSVCCV:
 class Scores:
     """One score per event of a recording, in the order of the events.
 
-    ``score`` is NaN where the recording ends before the window does. Positive scores speak for a target;
-    ``onset`` is in seconds (for epochs: the number of the trial), the rest as in
-    :class:`~mixnorm.eeg.Events`.
+    `score` is NaN where the recording ends before the window does. Positive scores speak for a target;
+    `onset` is in seconds (for epochs: the number of the trial), the rest as in
+    `Events`.
     """
 
     onset: NDArray[np.float64]
@@ -64,7 +64,7 @@ class Decoder:
         Exact sample times in seconds.
     scaler : ChannelScaler
     classifier : fitted estimator
-        Takes trials (n, channels, times), has ``decision_function``.
+        Takes trials (n, channels, times), has `decision_function`.
     """
 
     preparation: Preparation
@@ -89,16 +89,16 @@ class Decoder:
         recordings : one or several recordings
             With labels.
         preparation : Preparation, optional
-            As in :func:`~mixnorm.eeg.prepare`.
+            As in `prepare`.
         classifier : estimator, optional
-            :func:`default_classifier` by default.
+            `default_classifier` by default.
         """
         first = recordings if isinstance(recordings, Recording | EpochedRecording) else recordings[0]
         return cls.from_design(prepare(recordings, preparation), first.ch_names, classifier)
 
     @classmethod
     def from_design(cls, design: Design, ch_names: Sequence[str] | None = None, classifier: Any = None) -> Decoder:
-        """Fit on a design; ``ch_names``: all channels of the recording, where a reference was taken out."""
+        """Fit on a design; `ch_names`: all channels of the recording, where a reference was taken out."""
         X, y, groups = design.to_sklearn()
         scaler = design.preparation.scaler().fit(X)
         if classifier is None:
@@ -170,7 +170,7 @@ class Decoder:
         return float(self.classifier.decision_function(self.scaler.transform(trial[None]))[0])
 
     def _to_archive(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        """Header (plain JSON) and arrays for :func:`mixnorm.save`; the classifier's own are nested."""
+        """Header (plain JSON) and arrays for `mixnorm.save`; the classifier's own are nested."""
         inner, arrays = self.classifier._to_archive()
         header = {
             "preparation": self.preparation.to_dict(),
@@ -186,7 +186,7 @@ class Decoder:
 
     @classmethod
     def _from_archive(cls, header: dict[str, Any], arrays: dict[str, NDArray]) -> Decoder:
-        """The decoder that :meth:`_to_archive` described."""
+        """The decoder that `_to_archive` described."""
         name = header["classifier_class"]
         if name not in _CLASSIFIERS:
             raise ValueError(f"A decoder holds one of {', '.join(_CLASSIFIERS)}, but this one holds {name!r}.")

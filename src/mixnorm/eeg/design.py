@@ -71,7 +71,7 @@ class Design:
         return self.X, self.y, self.trial_groups()
 
     def trial_groups(self, n_blocks: int = 10) -> NDArray[np.int64]:
-        """One integer per trial: its character or, without one, one of ``n_blocks`` blocks of the run."""
+        """One integer per trial: its character or, without one, one of `n_blocks` blocks of the run."""
         groups = np.empty(len(self), dtype=np.int64)
         for run in np.unique(self.run):
             mine = np.flatnonzero(self.run == run)

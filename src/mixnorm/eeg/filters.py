@@ -20,7 +20,7 @@ def design_sos(
     band : (low, high)
         Edges in Hz; None leaves that side open, so that (None, high) is a low-pass.
     sfreq : float
-        Sampling rate in Hz; ``high`` must lie below half of it.
+        Sampling rate in Hz; `high` must lie below half of it.
     family : {"butterworth", "chebyshev1"}
         Kind of filter.
     order : int

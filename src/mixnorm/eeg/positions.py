@@ -14,8 +14,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+#: Radius of the idealised head, in metres.
 HEAD_RADIUS = 0.095
-"""Radius of the idealised head, in metres."""
 
 _ROWS = ("Fp", "AF", "F", "FC", "C", "CP", "P", "PO", "O")
 # The ends of these rows carry names of their own: FT7 ends the FC row, T7 the C row, TP7 the CP row.
@@ -31,7 +31,7 @@ _OLD_NAMES = {"t3": "T7", "t4": "T8", "t5": "P7", "t6": "P8"}
 def standard_name(name: str) -> str | None:
     """The usual spelling of an electrode name, or None when it names no electrode of the 10–10 system.
 
-    Case, dots and blanks are ignored, an ``EEG`` prefix and a reference suffix too; T3, T4, T5, T6 are
+    Case, dots and blanks are ignored, an `EEG` prefix and a reference suffix too; T3, T4, T5, T6 are
     T7, T8, P7, P8.
 
     Examples
@@ -124,12 +124,12 @@ def _lateral_name(row: str, number: int) -> str:
 
 
 def _on_sphere(polar: float, azimuth: float) -> NDArray[np.float64]:
-    """The point ``polar`` degrees below the vertex, ``azimuth`` degrees to the right of the nose."""
+    """The point `polar` degrees below the vertex, `azimuth` degrees to the right of the nose."""
     theta, phi = np.deg2rad([polar, azimuth])
     return HEAD_RADIUS * np.array([np.sin(theta) * np.sin(phi), np.sin(theta) * np.cos(phi), np.cos(theta)])
 
 
 def _between(start: NDArray, end: NDArray, fraction: float) -> NDArray[np.float64]:
-    """The point at ``fraction`` of the great circle from ``start`` to ``end``."""
+    """The point at `fraction` of the great circle from `start` to `end`."""
     angle = np.arccos(np.clip(start @ end / HEAD_RADIUS**2, -1.0, 1.0))
     return (np.sin((1 - fraction) * angle) * start + np.sin(fraction * angle) * end) / np.sin(angle)

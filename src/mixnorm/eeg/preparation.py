@@ -20,7 +20,7 @@ class Preparation:
     """Reference, filter, window, samples, baseline and scaling, in the order in which they are applied.
 
     The continuous signal is re-referenced and filtered *before* it is cut. Scaling and clipping are
-    learned on training trials only, by the :class:`~mixnorm.eeg.ChannelScaler` that :meth:`scaler`
+    learned on training trials only, by the `ChannelScaler` that `scaler`
     builds.
 
     Parameters
@@ -40,17 +40,17 @@ class Preparation:
     window : (start, stop) or None
         Seconds relative to the stimulus, stop not included. None (epochs only): all there is.
     n_samples : int or None
-        Samples per channel, evenly spaced over the window. None: every sample, or every ``decimation``-th.
+        Samples per channel, evenly spaced over the window. None: every sample, or every `decimation`-th.
     decimation : int or None
-        Take every so many samples from the start of the window; ``n_samples`` then bounds their number.
+        Take every so many samples from the start of the window; `n_samples` then bounds their number.
     reduce : {"pick", "mean"}
         The sample itself, or the mean from it up to the next.
     baseline : (start, stop) or None
         Seconds; the mean over it is subtracted from each channel of each trial.
     scaling : {"robust", "standard", "windsor", "none"}
-        See :class:`~mixnorm.eeg.ChannelScaler`.
+        See `ChannelScaler`.
     clip : float or None
-        How far amplitudes may reach, in the units of ``scaling``.
+        How far amplitudes may reach, in the units of `scaling`.
 
     Examples
     --------
@@ -113,7 +113,7 @@ class Preparation:
 
     @classmethod
     def preset(cls, name: str) -> Preparation:
-        """One of :data:`PRESETS` by name.
+        """One of `PRESETS` by name.
 
         - "default": for any other recording; means of 50 ms from 100 to 700 ms, causal.
         - "epfl": Hoffmann's steps (2008). Mean of the mastoids as reference; Butterworth 3, 1–8 Hz, forward
@@ -135,7 +135,7 @@ class Preparation:
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Preparation:
-        """The preparation that :meth:`to_dict` described."""
+        """The preparation that `to_dict` described."""
         unknown = set(description) - {field.name for field in fields(cls)}
         if unknown:
             raise ValueError(f"A preparation has no {', '.join(sorted(unknown))}.")
@@ -272,6 +272,7 @@ def _edges(preparation: Preparation, sfreq: float) -> NDArray[np.int64]:
     return begin + step * np.arange((count or fitting) + 1)
 
 
+#: The default, one preset for each of the paper's real data sets, one for recordings already in epochs.
 PRESETS: dict[str, Preparation] = {
     "default": Preparation(),
     "epfl": Preparation(
@@ -310,4 +311,3 @@ PRESETS: dict[str, Preparation] = {
     ),
     "epochs": Preparation(band=None, window=None, n_samples=None, reduce="pick"),
 }
-"""The default, one preset for each of the paper's real data sets, one for recordings already in epochs."""

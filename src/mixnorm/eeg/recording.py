@@ -1,7 +1,7 @@
 """What a reader hands on: a continuous recording, or one already cut into epochs, and what was found in it.
 
 Signals are in microvolts, channel-major; an onset counts samples from the first one. Every problem with a
-source is a :class:`RecordingError`, whose text begins with the path.
+source is a `RecordingError`, whose text begins with the path.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.positions import electrode_positions, standard_name
 
+#: Stands for a label, a stimulus code or a character that the source does not tell.
 UNKNOWN = -1
-"""Stands for a label, a stimulus code or a character that the source does not tell."""
 
 
 class RecordingError(ValueError):
@@ -146,8 +146,8 @@ class Recording:
 class EpochedRecording:
     """Trials that were cut before they came here, possibly of several subjects and sessions.
 
-    ``X`` (n_trials, n_channels, n_times) in the unit of the source (microvolts where it tells), ``times``
-    (s) relative to the stimulus, ``subject`` and ``session`` one label per trial; ``events.onset``
+    `X` (n_trials, n_channels, n_times) in the unit of the source (microvolts where it tells), `times`
+    (s) relative to the stimulus, `subject` and `session` one label per trial; `events.onset`
     numbers the trials.
     """
 

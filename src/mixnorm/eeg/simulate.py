@@ -22,6 +22,7 @@ from mixnorm.eeg.positions import HEAD_RADIUS, electrode_positions
 from mixnorm.eeg.recording import Events, Recording
 
 # Parietal and central sites first: a simulated P300 sits where a real one does.
+#: The 64 electrodes that simulations draw from, in the order in which they are used.
 # fmt: off
 ELECTRODES = (
     "Fz", "Cz", "Pz", "Oz", "P3", "P4", "PO7", "PO8", "C3", "C4", "F3", "F4", "Fp1", "Fp2", "T7", "T8",
@@ -30,10 +31,9 @@ ELECTRODES = (
     "CP3", "CP4", "FC3", "FC4", "F1", "F2", "F5", "F6", "FT7", "FT8", "TP7", "TP8", "AF7", "AF8", "T9", "T10",
 )
 # fmt: on
-"""The 64 electrodes that simulations draw from, in the order in which they are used."""
 
+#: Sample times of a simulated trial, in seconds after the stimulus.
 TIMES = np.arange(8) / 8
-"""Sample times of a simulated trial, in seconds after the stimulus."""
 
 _WAVE_NORM = 0.0945
 
@@ -58,7 +58,7 @@ class Simulated:
     times: NDArray[np.float64] = field(repr=False)
 
     def to_recording(self) -> Recording:
-        """The trials one after the other as a continuous recording at 8 Hz, for :func:`~mixnorm.eeg.to_raw`.
+        """The trials one after the other as a continuous recording at 8 Hz, for `to_raw`.
 
         Cut at its events, 8 samples in 1 s, unfiltered, it gives the trials back exactly.
         """
@@ -69,8 +69,8 @@ class Simulated:
 class Cohort:
     """Trials of several simulated subjects, and the truth about them.
 
-    ``subject`` (n_trials,) says whose trial it is; ``common`` names the electrodes that carry the wave in
-    everybody, ``own`` those that carry it in one subject only. The rest as in :class:`Simulated`.
+    `subject` (n_trials,) says whose trial it is; `common` names the electrodes that carry the wave in
+    everybody, `own` those that carry it in one subject only. The rest as in `Simulated`.
     """
 
     X: NDArray[np.float64] = field(repr=False)
@@ -82,7 +82,7 @@ class Cohort:
     times: NDArray[np.float64] = field(repr=False)
 
     def to_recordings(self) -> list[Recording]:
-        """One continuous recording per subject, as :meth:`Simulated.to_recording` makes it."""
+        """One continuous recording per subject, as `Simulated.to_recording` makes it."""
         return [
             _end_to_end(self.X[self.subject == who], self.y[self.subject == who], self.ch_names, who)
             for who in self.own
@@ -189,7 +189,7 @@ def simulated_cohort(
 
 
 def p300_wave(times: NDArray[np.float64], latency: float = 0.0) -> NDArray[np.float64]:
-    """The wave w at ``times`` (s), shifted by ``latency`` (s), in the scale of eight samples a second."""
+    """The wave w at `times` (s), shifted by `latency` (s), in the scale of eight samples a second."""
 
     def raw(t: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.cos(2 * np.pi * 2.5 * (t - 0.36)) * np.exp(-0.5 * ((t - 0.42) / 0.28) ** 2)
@@ -272,7 +272,7 @@ def simulated_recording(
     """A continuous recording of a 6 × 6 speller: 12 stimulus codes, 2 of them targets, 10 rounds a character.
 
     Flashes come every 250 ms, so responses overlap as real ones do; the noise has 8 µV, is correlated in
-    time (0.9 from one 256th of a second to the next) and over the scalp. :func:`~mixnorm.eeg.to_raw`
+    time (0.9 from one 256th of a second to the next) and over the scalp. `to_raw`
     makes an MNE Raw of it.
 
     Parameters
@@ -280,7 +280,7 @@ def simulated_recording(
     n_trials : int
         Number of flashes.
     n_channels, n_informative : int
-        As in :func:`simulated_p300`.
+        As in `simulated_p300`.
     sfreq : float
         Sampling rate in Hz.
     amplitude : float

@@ -14,15 +14,15 @@ from sklearn.model_selection import BaseCrossValidator
 from mixnorm.eeg.design import Design
 from mixnorm.eeg.recording import UNKNOWN
 
+#: Folds of characters or blocks where nothing else is asked for.
 N_FOLDS = 5
-"""Folds of characters or blocks where nothing else is asked for."""
+#: More sessions than this share folds: a cohort of fifty would need fifty fits.
 MOST_SESSIONS = 10
-"""More sessions than this share folds: a cohort of fifty would need fifty fits."""
 
 
 @dataclass(frozen=True)
 class Folds:
-    """``number`` (n_trials,) says in which fold a trial is tested, ``by`` what the folds were made of."""
+    """`number` (n_trials,) says in which fold a trial is tested, `by` what the folds were made of."""
 
     number: NDArray[np.int64] = field(repr=False)
     by: str
@@ -36,7 +36,7 @@ def honest_folds(design: Design, n_folds: int | None = None) -> Folds:
 
     Each session is a fold of its own, up to ten. Where one subject has two sessions, of three runs or more, the runs
     are the folds: two folds say next to nothing about how much scores vary. Characters and trials are dealt into
-    ``n_folds`` folds in the order of recording, so that training and test trials meet at few places only. None: five,
+    `n_folds` folds in the order of recording, so that training and test trials meet at few places only. None: five,
     or as many as there are characters; more than there are characters, or trials of the smaller class, are refused.
 
     Examples
@@ -46,7 +46,7 @@ def honest_folds(design: Design, n_folds: int | None = None) -> Folds:
     >>> len(folds), folds.by
     (5, 'character')
     """
-    whose = [f"{subject}\n{session}" for subject, session in zip(design.subject, design.session)]
+    whose = [f"{subject}\n{session}" for subject, session in zip(design.subject, design.session, strict=True)]
     sessions = np.unique(whose, return_inverse=True)[1]
     one_subject = len(np.unique(design.subject)) == 1
     if sessions.max() == 1 and one_subject and len(np.unique(design.run)) > 2:

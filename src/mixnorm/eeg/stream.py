@@ -14,14 +14,14 @@ from mixnorm.eeg.filters import CausalFilter
 
 
 class StreamScore(NamedTuple):
-    """The score of one event; ``onset`` counts samples from the start of the stream."""
+    """The score of one event; `onset` counts samples from the start of the stream."""
 
     onset: int
     score: float
 
 
 class StreamDecoder:
-    """Run a :class:`~mixnorm.eeg.Decoder` on chunks of a signal; the scores have the bits that the file
+    """Run a `Decoder` on chunks of a signal; the scores have the bits that the file
     gives.
 
     Filter state and unfinished windows are kept between chunks; memory stays bounded by the longest window.

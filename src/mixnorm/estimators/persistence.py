@@ -13,8 +13,6 @@ import hashlib
 import io
 import json
 import lzma
-import os
-import secrets
 import struct
 import zipfile
 import zlib
@@ -27,6 +25,7 @@ import sklearn
 from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.core.arrays import is_array, is_numpy_array, to_numpy
+from mixnorm.core.files import whole_file
 from mixnorm.version import __version__
 
 FORMAT = 1
@@ -77,8 +76,7 @@ def save(model, path) -> None:
         Must end in ``.mixnorm``.
     """
     path = Path(path)
-    if path.suffix != ".mixnorm":
-        raise ValueError(f"{path}: a model file must end in .mixnorm.")
+    check_model_path(path)
     name = type(model).__name__
     if name not in _CLASSES or not hasattr(model, "_to_archive"):
         raise TypeError(f"{name} cannot be saved; only {', '.join(_CLASSES)} can.")
@@ -98,6 +96,12 @@ def save(model, path) -> None:
     }
     text = json.dumps(header, indent=1, allow_nan=False, sort_keys=True).encode()
     _write(path, text, members)
+
+
+def check_model_path(path: Path) -> None:
+    """Raise an error where a path cannot be that of a model file, by its name."""
+    if path.suffix != ".mixnorm":
+        raise ValueError(f"{path}: the name of a model file must end in .mixnorm.")
 
 
 def load(path):
@@ -197,18 +201,12 @@ def _plain_array(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _write(path: Path, header: bytes, members: dict[str, bytes]) -> None:
-    # Not tempfile, whose files only their owner may read: a model gets the permissions that any new file gets.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    try:
-        with open(temporary, "xb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            everything = {"header.json": header, "header.sha256": hashlib.sha256(header).hexdigest()}
-            for name, data in (everything | {f"{key}.npy": data for key, data in members.items()}).items():
-                # without the time of writing: the same model is the same file
-                archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    everything = {"header.json": header, "header.sha256": hashlib.sha256(header).hexdigest()}
+    everything |= {f"{key}.npy": data for key, data in members.items()}
+    with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in everything.items():
+            # without the time of writing: the same model is the same file
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
 
 
 def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:

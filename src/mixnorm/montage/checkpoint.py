@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import secrets
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
@@ -21,6 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
+from mixnorm.core.files import whole_file
 from mixnorm.estimators.stability import StabilitySelection
 from mixnorm.montage.scoring import Models, Tested
 
@@ -120,18 +119,10 @@ def _kept(place: Path, call: Call) -> Any:
     """Make the call and keep its result; the file appears whole or not at all."""
     result = _made(*call)
     place.parent.mkdir(parents=True, exist_ok=True)
-    temporary = place.with_name(f".{place.stem}.{secrets.token_hex(8)}.part")
-    try:
-        arrays: list[np.ndarray] = []
-        text = json.dumps(_packed(result, arrays))
-        with temporary.open("wb") as file:
-            np.savez(file, text=np.array(text), **{f"array{number}": array for number, array in enumerate(arrays)})
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, place)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    arrays: list[np.ndarray] = []
+    text = json.dumps(_packed(result, arrays))
+    with whole_file(place) as file:
+        np.savez(file, text=np.array(text), **{f"array{number}": array for number, array in enumerate(arrays)})
     return result
 
 

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mixnorm.core.files import whole_file
 from mixnorm.eeg.readers.guard import require
 from mixnorm.report.heads import draw_head, key_of_rings
 from mixnorm.report.tables import character_shares
 from mixnorm.study import METHODS, Results
-from mixnorm.study.results import mean_over_subjects
+from mixnorm.study.results import BASELINE, mean_over_subjects
 
-_COLOURS = dict(
-    zip(
-        METHODS,
-        # Okabe and Ito's colours, told apart by people who see colours differently
-        (
-            "#000000",
-            "#E69F00",
-            "#0072B2",
-            "#56B4E9",
-            "#D55E00",
-            "#999999",
-            "#009E73",
-            "#CC79A7",
-            "#8B5A2B",
-            "#6A3D9A",
-            "#B8A000",
-        ),
-    )
+# The colours of Okabe and Ito, which people with a colour vision deficiency can tell apart, and four more. The numbers
+# of colours and of markers have no common divisor: each of 12 · 11 methods has a pair of its own.
+_PALETTE = (
+    *("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#999999"),
+    *("#009E73", "#CC79A7", "#8B5A2B", "#6A3D9A", "#B8A000", "#8C1D40"),
 )
-_MARKERS = dict(zip(METHODS, "os^vDPXhd<>"))
+_MARKERS = "os^vDPXhd<>"
+# More subjects than this do not fit on a page; the first ones are drawn, and the figure says so.
 _MOST_PANELS = 16
-"""More subjects than this do not fit on a page; the first ones are drawn and the figure says so."""
 
 
 def draw_all(results: Results, folder: Path) -> list[Path]:
@@ -46,15 +33,13 @@ def draw_all(results: Results, folder: Path) -> list[Path]:
 
 def save_figure(figure: Any, path: Path) -> list[Path]:
     """Save a figure as PNG and SVG; the ending is added to the path. The same figure gives the same files."""
-    files = []
-    for ending in ("png", "svg"):
-        whole, part = path.with_name(f"{path.name}.{ending}"), path.with_name(f".{path.name}.part.{ending}")
+    files = [path.with_name(f"{path.name}.{ending}") for ending in ("png", "svg")]
+    for whole in files:
+        form = whole.suffix[1:]
         # no date, no random ids
-        metadata = {"Date": None} if ending == "svg" else None
-        with require("matplotlib", "report").rc_context({"svg.hashsalt": "mixnorm"}):
-            figure.savefig(part, dpi=150, bbox_inches="tight", metadata=metadata)
-        os.replace(part, whole)
-        files.append(whole)
+        metadata = {"Date": None} if form == "svg" else None
+        with whole_file(whole) as file, require("matplotlib", "report").rc_context({"svg.hashsalt": "mixnorm"}):
+            figure.savefig(file, format=form, dpi=150, bbox_inches="tight", metadata=metadata)
     return files
 
 
@@ -68,11 +53,12 @@ def _figures(results: Results) -> Iterator[tuple[str, Any]]:
                 yield f"sensors-{method}{ending}", sensors(results, dataset.name, method, n_train)
         if any(r["path"] for method in _alone(results) for r in results.of(dataset.name, method, n_train)):
             yield f"auc-sensors{ending}", auc_against_sensors(results, dataset.name, n_train)
-        if len(plan.n_train) > 1:
+        if len(plan.n_train) > 1 and any(record["dataset"] == dataset.name for record in results.records):
             yield f"auc-trials{ending}", auc_against_trials(results, dataset.name)
-        if "svm" in plan.methods and len(plan.methods) > 1:
+        found = _with_results(results, dataset.name, n_train)
+        if BASELINE in found and len(found) > 1:
             yield f"scatter{ending}", scatter(results, dataset.name, n_train)
-    if character_shares(results):
+    if any(n_train == _compared_at(results) for _, _, n_train in character_shares(results)):
         yield "characters", characters(results)
 
 
@@ -84,7 +70,7 @@ def sensors(results: Results, dataset: str, method: str, n_train: int | None) ->
     shown, left = _shown(_subjects(records))
     size = 3.6 if len(shown) == 1 else 2.4 if len(about["ch_names"]) <= 32 else 3.0
     figure, panels = _panels(len(shown), size)
-    for axes, who in zip(panels, shown):
+    for axes, who in zip(panels, shown, strict=True):
         mine = [record for record in records if record["subject"] == who]
         often = {name: np.mean([name in r["selected"] for r in mine]) for name in about["ch_names"]}
         draw_head(axes, about["ch_names"], about["positions"], often, 72 * size / 3.0)
@@ -100,7 +86,7 @@ def auc_against_sensors(results: Results, dataset: str, n_train: int | None) -> 
     methods = [m for m in _alone(results) if any(r["path"] for r in results.of(dataset, m, n_train))]
     shown, left = _shown(_subjects(results.of(dataset, methods[0], n_train)))
     figure, panels = _panels(len(shown), 4.5 if len(shown) == 1 else 2.6)
-    for axes, who in zip(panels, shown):
+    for axes, who in zip(panels, shown, strict=True):
         for method in methods:
             mine = [r for r in results.of(dataset, method, n_train) if r["subject"] == who and r["path"]]
             if mine:
@@ -119,7 +105,7 @@ def auc_against_trials(results: Results, dataset: str) -> Any:
     for method in results.plan.methods:
         sizes = [n for n in sorted(results.plan.n_train) if results.of(dataset, method, n)]
         means = [mean_over_subjects(results.of(dataset, method, n), "auc") for n in sizes]
-        axes.plot(sizes, means, marker=_MARKERS[method], color=_COLOURS[method], label=METHODS[method].title)
+        axes.plot(sizes, means, **_style(method), label=METHODS[method].title)
     axes.set_xscale("log")
     axes.set_xticks(sorted(results.plan.n_train), [str(n) for n in sorted(results.plan.n_train)])
     axes.minorticks_off()
@@ -133,18 +119,19 @@ def scatter(results: Results, dataset: str, n_train: int | None) -> Any:
     drawn = {d.name: d.drawn for d in results.plan.datasets}[dataset]
     # Every draw makes new subjects: those of two draws share nothing but their names.
     over = ("subject", "split") if drawn else ("subject",)
-    base = _mean_auc(results.of(dataset, "svm", n_train), over)
-    others = [m for m in results.plan.methods if m != "svm" and results.of(dataset, m, n_train)]
+    base = _mean_auc(results.of(dataset, BASELINE, n_train), over)
+    others = [method for method in _with_results(results, dataset, n_train) if method != BASELINE]
     figure, panels = _panels(len(others), 2.6)
     values = list(base.values())
-    for axes, method in zip(panels, others):
+    for axes, method in zip(panels, others, strict=True):
         own = _mean_auc(results.of(dataset, method, n_train), over)
         common = [key for key in base if key in own]
         x, y = [base[key] for key in common], [own[key] for key in common]
         values += y
-        axes.scatter(x, y, s=22, color=_COLOURS[method], edgecolor="white", linewidth=0.5, zorder=3)
+        axes.scatter(x, y, s=22, color=_style(method)["color"], edgecolor="white", linewidth=0.5, zorder=3)
         axes.set_title(
-            f"{METHODS[method].title}: better for {sum(b > a for a, b in zip(x, y))} of {len(x)}", fontsize=9
+            f"{METHODS[method].title}: better for {sum(b > a for a, b in zip(x, y, strict=True))} of {len(x)}",
+            fontsize=9,
         )
         axes.set_ylabel(f"AUC of {METHODS[method].title} (%)", fontsize=8)
     low, high = min(values, default=0), max(values, default=1)
@@ -170,7 +157,7 @@ def characters(results: Results) -> Any:
         if n_train != at:
             continue
         name = METHODS[method].title + (f", {dataset}" if len(results.plan.datasets) > 1 else "")
-        axes.plot(range(1, len(found) + 1), found, marker=_MARKERS[method], color=_COLOURS[method], label=name)
+        axes.plot(range(1, len(found) + 1), found, **_style(method), label=name)
     axes.set_ylim(0, 102)
     _finish(figure, [axes], "Repetitions", "Characters spelled right (%)")
     return figure
@@ -183,12 +170,24 @@ def _draw_path(axes: Any, records: Sequence[dict[str, Any]], method: str) -> Non
     # a model without sensors knows nothing: its AUC of 50 would only flatten the rest
     keep = used > 0.5
     order = np.argsort(used[keep], kind="stable")
-    style = {"color": _COLOURS[method], "label": METHODS[method].title}
+    style = _style(method)
     if METHODS[method].title not in ("SVM", "SVM-Full"):
-        axes.plot(used[keep][order], auc[keep][order], linewidth=1.2, marker=".", markersize=3, color=_COLOURS[method])
+        axes.plot(used[keep][order], auc[keep][order], linewidth=1.2, marker=".", markersize=3, color=style["color"])
     chosen = np.mean([len(record["selected"]) for record in records])
     best = np.mean([record["auc"] for record in records])
-    axes.plot([chosen], [best], marker=_MARKERS[method], markersize=8, linestyle="", markeredgecolor="white", **style)
+    mark = {"markersize": 8, "linestyle": "", "markeredgecolor": "white", "label": METHODS[method].title}
+    axes.plot([chosen], [best], **mark, **style)
+
+
+def _style(method: str) -> dict[str, str]:
+    """Colour and marker of a method, the same in every figure."""
+    place = list(METHODS).index(method)
+    return {"color": _PALETTE[place % len(_PALETTE)], "marker": _MARKERS[place % len(_MARKERS)]}
+
+
+def _with_results(results: Results, dataset: str, n_train: int | None) -> list[str]:
+    """The methods that have results; those whose every unit failed, or is missing, have none."""
+    return [method for method in results.plan.methods if results.of(dataset, method, n_train)]
 
 
 def _compared_at(results: Results) -> int | None:

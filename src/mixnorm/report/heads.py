@@ -10,8 +10,8 @@ import numpy as np
 from mixnorm.eeg.positions import on_page
 
 _COLOUR = "#D55E00"
+#: Width of the ring of a sensor that was chosen in all splits but one or so, as a share of its size.
 _WIDEST = 0.28
-"""Width of the ring of a sensor that was chosen in all splits but one or so, as a share of its size."""
 _SMALLEST_WITH_NAME = 11.0
 
 
@@ -37,7 +37,7 @@ def draw_head(
     _outline(axes)
     spots = places(positions)
     size = marker_size(spots, points_per_unit)
-    for name, (x, y) in zip(ch_names, spots):
+    for name, (x, y) in zip(ch_names, spots, strict=True):
         share = often[name]
         axes.plot([x], [y], **_marker(share, size), zorder=2 if not share else 3)
         if share:
@@ -75,7 +75,7 @@ def draw_montage(
     _outline(axes)
     size = marker_size(spots, points_per_unit)
     largest = max(weights.values(), default=0.0) or 1.0
-    for name, (x, y) in zip(ch_names, spots):
+    for name, (x, y) in zip(ch_names, spots, strict=True):
         if name in weights:
             own = size * (0.45 + 0.55 * weights[name] / largest)
             style = {"markerfacecolor": _COLOUR, "markeredgecolor": _COLOUR, "markersize": own}
@@ -101,7 +101,8 @@ def places(positions: Sequence[Sequence[float] | None]) -> np.ndarray:
 def unknown_below(spots: Sequence[Sequence[float] | None]) -> np.ndarray:
     """Places on the page (n, 2), those that are None in a row below the head."""
     unknown = [index for index, place in enumerate(spots) if place is None]
-    row = dict(zip(unknown, np.linspace(-1, 1, len(unknown)) if len(unknown) > 1 else [0.0]))
+    across = np.linspace(-1, 1, len(unknown)) if len(unknown) > 1 else np.zeros(len(unknown))
+    row = dict(zip(unknown, across, strict=True))
     flat = [(row[index], -1.15) if place is None else tuple(place) for index, place in enumerate(spots)]
     return np.array(flat, dtype=float).reshape(-1, 2)
 

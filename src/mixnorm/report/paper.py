@@ -15,6 +15,7 @@ class Published:
     p_value: float | None = None
 
 
+#: Data set of a built-in plan → method → the paper's row. Its GSVM-1 is svm-1, its GSVM-p gsvm-q.
 PAPER: dict[str, dict[str, Published]] = {
     "simulated": {
         "svm": Published(79.79, 100.0, 66.67),
@@ -45,4 +46,3 @@ PAPER: dict[str, dict[str, Published]] = {
         "gsvm-a": Published(67.25, 7.14, None, 0.1484),
     },
 }
-"""Data set of a built-in plan → method → the paper's row. Its GSVM-1 is svm-1, its GSVM-p gsvm-q."""

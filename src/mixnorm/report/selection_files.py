@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import textwrap
 from collections.abc import Iterable, Mapping
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mixnorm.core.files import write_text
 from mixnorm.eeg import Selection
 from mixnorm.eeg.readers.guard import require
 from mixnorm.estimators.persistence import save
@@ -44,9 +44,9 @@ def write_selection(selection: Mapping[str, Any], folder: str | Path, figures: b
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     files = [
-        _whole(folder / SELECTION_NAME, _json(selection)),
-        _whole(folder / "montage.json", _json(montage(selection))),
-        _whole(folder / "montage.tsv", _tsv(selection)),
+        write_text(folder / SELECTION_NAME, _json(selection) + "\n"),
+        write_text(folder / "montage.json", _json(montage(selection)) + "\n"),
+        write_text(folder / "montage.tsv", _tsv(selection) + "\n"),
     ]
     files.append(write_page(dict(selection), folder / PAGE_NAME))
     if not figures:  # those of an earlier selection would show another montage
@@ -173,11 +173,3 @@ def _tsv(selection: Mapping[str, Any]) -> str:
 
 def _json(document: Mapping[str, Any]) -> str:
     return json.dumps(document, allow_nan=False, ensure_ascii=False, indent=1)
-
-
-def _whole(path: Path, text: str) -> Path:
-    """Write beside the place and move there when whole: an interrupted write leaves what was there."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text + "\n", encoding="utf-8")
-    os.replace(part, path)
-    return path

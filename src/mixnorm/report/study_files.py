@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from mixnorm.core.files import write_text
 from mixnorm.report.tables import TABLE_FORMATS, characters_sheet, table
 from mixnorm.study import Results
 
@@ -29,7 +30,7 @@ def write_report(results: Results, folder: str | Path, figures: bool = True) -> 
     folder : path
         Made if need be.
     figures : bool
-        Whether to draw; needs matplotlib (the extra ``report``).
+        Whether to draw; needs matplotlib (the extra `report`).
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,5 +53,4 @@ def _draw() -> Callable[[Results, Path], list[Path]]:
 
 
 def _write(path: Path, text: str) -> Path:
-    path.write_text(text + "\n", encoding="utf-8")
-    return path
+    return write_text(path, text + "\n")

@@ -9,11 +9,10 @@ from dataclasses import astuple, dataclass, fields
 
 from mixnorm.report.paper import PAPER
 from mixnorm.study import METHODS, Results, Row
+from mixnorm.study.results import TOLERANCE
 
+#: Columns of words, which stand to the left; numbers stand to the right.
 _WORDS = ("Data set", "Method")
-"""Columns of words, which stand to the left; numbers stand to the right."""
-TOLERANCE = 1e-6
-"""The relative duality gap that every fit is asked to reach."""
 PLANS_OF_THE_PAPER = ("simulated", "epfl", "uam", "errp")
 
 
@@ -27,7 +26,7 @@ class Sheet:
 
 
 def table(results: Results, form: str = "text") -> str:
-    """The table of a study in one of :data:`TABLE_FORMATS`."""
+    """The table of a study in one of `TABLE_FORMATS`."""
     if form == "csv":
         return _csv(results.rows())
     return TABLE_FORMATS[form](sheet(results))
@@ -95,7 +94,7 @@ def _subject_mean(records: Sequence[dict], repetition: int) -> float:
 
 def as_text(content: Sheet) -> str:
     """Aligned columns for a terminal."""
-    widths = [max(map(len, column)) for column in zip(content.heads, *content.rows)]
+    widths = [max(map(len, column)) for column in zip(content.heads, *content.rows, strict=True)]
     words = [head in _WORDS for head in content.heads]
     lines = [_aligned(content.heads, widths, words), "  ".join("─" * width for width in widths)]
     lines += [_aligned(row, widths, words) for row in content.rows]
@@ -119,13 +118,13 @@ def as_latex(content: Sheet) -> str:
     return "\n".join([*lines, "\\hline", "\\end{tabular}", *notes])
 
 
+#: Name of a format → how it is written; CSV holds the rows themselves, unrounded.
 TABLE_FORMATS: dict[str, Callable[[Sheet], str] | None] = {
     "text": as_text,
     "csv": None,
     "markdown": as_markdown,
     "latex": as_latex,
 }
-"""Name of a format → how it is written; CSV holds the rows themselves, unrounded."""
 
 
 def _csv(rows: Sequence[Row]) -> str:
@@ -162,11 +161,14 @@ def _notes(results: Results, rows: Sequence[Row]) -> list[str]:
         notes.append(f"NOT COMPLETE: {done} of {results.n_units} units done; missing: {_some(results.missing)}.")
     if results.failed:
         reasons = [f"{what}: {why}" for what, why in results.failed]
-        notes.append(f"FAILED, and not in the means: {_some(reasons)}.")
-    gaps = [record["dual_gap"] for record in results.records if (record.get("dual_gap") or 0) > TOLERANCE]
-    if gaps:
         notes.append(
-            f"{_plural(len(gaps), 'fit')} stopped above a relative gap of {TOLERANCE:g}, at most {max(gaps):.1e}."
+            f"FAILED, and not in the means: {len(reasons)} of {_plural(results.n_units, 'unit')}: {_some(reasons)}."
+        )
+    if results.above_tol:
+        largest = max(gap for _, gap in results.above_tol)
+        notes.append(
+            f"NOT CONVERGED: {_plural(len(results.above_tol), 'fit')} stopped at a relative duality gap above "
+            f"{TOLERANCE:g}, the largest at {largest:.1e}: {_some([unit for unit, _ in results.above_tol])}."
         )
     return notes
 
@@ -191,7 +193,8 @@ def _p_value(value: float | None) -> str:
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int], words: Sequence[bool]) -> str:
-    padded = [cell.ljust(w) if left else cell.rjust(w) for cell, w, left in zip(cells, widths, words)]
+    columns = zip(cells, widths, words, strict=True)
+    padded = [cell.ljust(width) if left else cell.rjust(width) for cell, width, left in columns]
     return "  ".join(padded).rstrip()
 
 

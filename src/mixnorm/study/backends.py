@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
+import re
 import signal
 import warnings
 from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from typing import Any
 
 from joblib import Parallel, delayed
@@ -20,14 +24,15 @@ from mixnorm.study.work import run_together, run_unit
 BACKENDS = ("joblib", "dask")
 #: Units whose fits go to a device together, and bytes of trials; they are kept when all of them are done.
 _UNITS_AT_ONCE, _BYTES_AT_ONCE = 400, 2 * 2**30
+_CONTINUE = "Finished results are kept; run the same command again to continue."
 
 
 class WorkerError(ValueError):
-    """A process that was computing is lost, or runs other code than the study."""
+    """A worker process or a scheduler is lost, or runs other code than the study."""
 
 
 def run_joblib(work: Work, units: Iterable[Unit], jobs: int) -> Iterator[dict[str, Any]]:
-    """Results in the order in which they are ready, from ``jobs`` processes (−1: one per core)."""
+    """Results in the order in which they are ready, from `jobs` processes (−1: one per core)."""
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     results = parallel(delayed(_in_process)(unit, work.data_of(unit)) for unit in units)
     try:
@@ -35,12 +40,11 @@ def run_joblib(work: Work, units: Iterable[Unit], jobs: int) -> Iterator[dict[st
             yield result
     except TerminatedWorkerError as error:
         raise WorkerError(
-            "A process that was computing died, perhaps for want of memory (use fewer --jobs); what was done is kept, "
-            "and the same command continues from it."
+            f"A worker process died, possibly because memory ran out (try fewer --jobs). {_CONTINUE}"
         ) from error
     finally:
         with warnings.catch_warnings():
-            # a run that is stopped leaves units undone, and means to
+            # joblib warns of units that were not computed, which is what stopping a run means
             warnings.filterwarnings("ignore", ".*still being processed by the workers", UserWarning)
             results.close()
 
@@ -60,16 +64,20 @@ def run_device(work: Work, units: Iterable[Unit], device: str) -> Iterator[dict[
         yield from results
 
 
+def check_dask(address: str | None) -> None:
+    """Raise an error where no dask scheduler can be reached at an address."""
+    with _client(address):
+        pass
+
+
 def run_dask(work: Work, units: Iterable[Unit], address: str | None) -> Iterator[dict[str, Any]]:
     """Results in the order in which they are ready, from the workers of a dask scheduler.
 
-    The trials travel once per subject, as tasks of their own: when a worker dies the scheduler makes them, and the
-    units that were on it, again elsewhere.
+    The trials travel once per subject, as tasks of their own: when a worker is lost, the scheduler computes them, and
+    the units that were on it, on another one.
     """
     distributed = require("distributed", "dask")
-    if not address:
-        raise ValueError("The dask backend needs the address of a scheduler: --address tcp://HOST:PORT.")
-    with distributed.Client(address, set_as_default=False) as client, warnings.catch_warnings():
+    with _client(address) as client, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
         trials = {}
         for unit in (units := list(units)):
@@ -82,13 +90,42 @@ def run_dask(work: Work, units: Iterable[Unit], address: str | None) -> Iterator
         ]
         try:
             yield from (future.result() for future in distributed.as_completed(futures, loop=client.loop))
+        except CancelledError as error:
+            raise WorkerError(f"The connection to the dask scheduler at {address} was lost. {_CONTINUE}") from error
+        except distributed.KilledWorker as error:
+            raise WorkerError(f"Dask workers died repeatedly ({error}). {_CONTINUE}") from error
         finally:
             client.cancel(futures)
 
 
+@contextmanager
+def _client(address: str | None) -> Iterator[Any]:
+    """A connection to a dask scheduler."""
+    distributed = require("distributed", "dask")
+    if not address:
+        raise ValueError("The dask backend needs the address of a scheduler: --address tcp://HOST:PORT.")
+    if not re.fullmatch(r"\w+://.+:\d+", address):
+        raise ValueError(f"Invalid address {address!r} of a dask scheduler: it must have the form tcp://HOST:PORT.")
+    log = logging.getLogger("distributed.client")
+    try:
+        client = distributed.Client(address, set_as_default=False)
+    except OSError as error:
+        raise WorkerError(
+            f"No dask scheduler answers at {address} ({error}). Start one with `dask scheduler`, or check the address."
+        ) from error
+    level = log.level
+    # A lost scheduler is said in one sentence; the client would log a traceback as well.
+    log.setLevel(logging.CRITICAL)
+    try:
+        with client:
+            yield client
+    finally:
+        log.setLevel(level)
+
+
 def _in_process(unit: Unit, data: Data) -> dict[str, Any]:
     if multiprocessing.parent_process() is not None:
-        # Ctrl-C reaches every process of the terminal; only the first one shall speak of it.
+        # Ctrl-C reaches every process of the terminal; only the main process reports it.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return run_unit(unit, data)
 
@@ -96,12 +133,14 @@ def _in_process(unit: Unit, data: Data) -> dict[str, Any]:
 def _on_worker(unit: Unit, data: Data, code: dict[str, str]) -> dict[str, Any]:
     mine = code_version()
     if mine != code:
-        odd = ", ".join(
+        differences = ", ".join(
             f"{name} {mine.get(name)} instead of {version}"
             for name, version in code.items()
             if mine.get(name) != version
         )
-        raise WorkerError(f"A dask worker runs other code than this study: {odd}. Install the same versions there.")
+        raise WorkerError(
+            f"A dask worker runs other code than this study: {differences}. Install the same versions there."
+        )
     return run_unit(unit, data)
 
 

@@ -30,8 +30,8 @@ from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.study.canonical import canonical, known, sha256
 from mixnorm.study.plan import DatasetPlan, PlanError
 
+#: Split k of seed s is draw ``s · 10000 + k``, so that no two seeds share a draw.
 DRAWS_PER_SEED = 10_000
-"""Split k of seed s is draw ``s · 10000 + k``, so that no two seeds share a draw."""
 
 # Simulated trials are used as they are, as in the paper.
 _RAW = Preparation(band=None, window=None, n_samples=None, reduce="pick", scaling="none", clip=None)
@@ -88,7 +88,7 @@ class Drawn:
         return sha256(canonical([self.source, self.options, self.seed]))
 
     def part(self, split: int) -> Part:
-        """The trials of draw ``split``."""
+        """The trials of draw `split`."""
         whole = _draw(self.source, canonical(self.options), DRAWS_PER_SEED * self.seed + split)
         if self.only is None:
             return whole

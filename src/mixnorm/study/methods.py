@@ -1,6 +1,6 @@
 """The methods that a study compares, by the names that plans and rows use.
 
-A method is a function from training trials, test trials and settings to an :class:`Outcome`; it never sees the labels
+A method is a function from training trials, test trials and settings to an `Outcome`; it never sees the labels
 of the test trials.
 """
 
@@ -25,7 +25,7 @@ from mixnorm.study.peers import lda, toeplitz_lda, xdawn_lda, xdawncov_ts_lr
 class Settings:
     """Grids and folds of the inner cross-validation.
 
-    ``honest``: whether the inner folds keep trials of one character (or block) together, as the outer split does.
+    `honest`: whether the inner folds keep trials of one character (or block) together, as the outer split does.
     """
 
     alphas: tuple[float, ...]
@@ -74,8 +74,8 @@ Fit = Callable[[Training, NDArray, NDArray, Settings], Outcome]
 class Method:
     """A method of the table below.
 
-    ``title`` is its name in print, ``cohort`` whether it learns from all subjects at once, ``uses`` the grids it
-    depends on, ``needs`` the optional module and extra without which it cannot run.
+    `title` is its name in print, `cohort` whether it learns from all subjects at once, `uses` the grids it
+    depends on, `needs` the optional module and extra without which it cannot run.
     """
 
     title: str
@@ -162,6 +162,7 @@ NOISE_RIDGES = (0.1, 1.0, 10.0)
 
 _RIEMANN = ("pyriemann", "moabb")
 
+#: Name in plans and rows → method.
 METHODS: dict[str, Method] = {
     "svm": Method("SVM", partial(_sensor_svm, penalty="l2")),
     "svm-1": Method("SVM-1", partial(_sensor_svm, penalty="l1")),
@@ -186,4 +187,3 @@ METHODS: dict[str, Method] = {
     "xdawn-lda": Method("Xdawn + LDA", partial(_peer, make=xdawn_lda), uses=(), needs=_RIEMANN),
     "xdawncov-ts-lr": Method("XdawnCov + TS + LR", partial(_peer, make=xdawncov_ts_lr), uses=(), needs=_RIEMANN),
 }
-"""Name in plans and rows → method."""

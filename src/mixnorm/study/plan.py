@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -18,12 +19,17 @@ from mixnorm.eeg.readers.moabb_sets import PREFIX
 from mixnorm.study.canonical import canonical, known
 from mixnorm.study.methods import METHODS
 
+#: How trials are divided: the paper's way, and three honest ones.
 SPLITS_BY = ("random", "session", "character", "subject")
-"""How trials are divided: the paper's way, and three honest ones."""
 
 PAPER_ALPHAS = tuple(float(alpha) for alpha in np.logspace(-3, 1, 9))
 PAPER_QS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 SIMILARITIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+
+
+# What some file system refuses in a name, or takes for a separator.
+_NOT_IN_NAMES = re.compile(r'[/\\:*?"<>|\x00-\x1f]')
+_LONGEST_NAME = 200
 
 
 class PlanError(ValueError):
@@ -37,15 +43,15 @@ class DatasetPlan:
     Attributes
     ----------
     name : str
-        The ``dataset`` of the rows.
+        The `dataset` of the rows.
     source : str
-        "simulated", "cohort", a file or folder that the ``eeg`` ring reads (absolute, or relative to the plan file,
+        "simulated", "cohort", a file or folder that the `eeg` ring reads (absolute, or relative to the plan file,
         the working directory or $MIXNORM_DATA, whichever has it), or "moabb:NAME".
     preparation : dict
-        As :meth:`mixnorm.eeg.Preparation.to_dict` writes it; in a file the name of a preset, or a ``preset`` and the
+        As `mixnorm.eeg.Preparation.to_dict` writes it; in a file the name of a preset, or a `preset` and the
         fields that differ from it.
     options : dict
-        Keywords of the simulation, or of :func:`mixnorm.eeg.read_recordings`.
+        Keywords of the simulation, or of `mixnorm.eeg.read_recordings`.
     subjects : tuple of str
         Only these; empty: all.
     sessions : int or None
@@ -108,6 +114,8 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for name in (self.name, *(dataset.name for dataset in self.datasets)):
+            _check_name(name)
         for method in self.methods:
             known(method, METHODS, "method")
         known(self.split_by, SPLITS_BY, "way to split")
@@ -141,7 +149,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Plan:
-        """The plan that :meth:`to_dict` described, or that a TOML file holds under the same keys."""
+        """The plan that `to_dict` described, or that a TOML file holds under the same keys."""
         return _plan(dict(description))
 
     def identity(self) -> str:
@@ -189,16 +197,17 @@ def _from_file(path: Path) -> Plan:
 
 def _around(source: str) -> Plan:
     """The single-subject protocol on any source."""
-    name = Path(source).stem if not source.startswith(PREFIX) else source.removeprefix(PREFIX).replace("/", "-")
+    name = source.removeprefix(PREFIX) if source.startswith(PREFIX) else Path(source).resolve().stem
+    name = _NOT_IN_NAMES.sub("-", name)
     single = tuple(method for method in BUILT_IN_METHODS if method in METHODS)
     return Plan(name=name, datasets=(DatasetPlan(name, source),), methods=single)
 
 
+#: The methods of the paper's Tables 1 and 2.
 BUILT_IN_METHODS = ("svm", "svm-1", "gsvm-2", "gsvm-q", "gsvm-a")
-"""The methods of the paper's Tables 1 and 2."""
 
+#: Plans that come with the package.
 BUILT_IN = ("simulated", "cohort", "epfl", "uam", "errp", "epfl-mtl", "uam-mtl")
-"""Plans that come with the package."""
 
 
 def _built_in_file(name: str) -> Any:
@@ -232,7 +241,7 @@ def _dataset(description: dict[str, Any]) -> DatasetPlan:
 
 
 def _preparation(words: str | Mapping[str, Any]) -> dict[str, Any]:
-    """A preset by name; or fields, where TOML has them, on top of a ``preset`` ("default" if none is named)."""
+    """A preset by name; or fields, where TOML has them, on top of a `preset` ("default" if none is named)."""
     if isinstance(words, str):
         words = {"preset": words}
     changes = dict(words)
@@ -251,6 +260,16 @@ def _grid(span: Mapping[str, Any]) -> tuple[float, ...]:
     if not (_is_number(low) and _is_number(high) and 0 < low <= high):
         raise PlanError(f"A grid needs 0 < low ≤ high, but got {low!r} and {high!r}.")
     return tuple(float(value) for value in np.geomspace(low, high, count))
+
+
+def _check_name(name: Any) -> None:
+    """Names of plans and data sets become names of folders and files."""
+    if not isinstance(name, str) or not name.strip() or name in (".", ".."):
+        raise PlanError(f"Invalid name {name!r} of a plan or data set: it must be a text such as 'my-study'.")
+    bad = _NOT_IN_NAMES.search(name)
+    if bad or len(name.encode()) > _LONGEST_NAME:
+        why = f"it contains {bad[0]!r}" if bad else f"it is longer than {_LONGEST_NAME} bytes"
+        raise PlanError(f"Invalid name {name!r} of a plan or data set: {why}, and files are named after it.")
 
 
 def _check_whole(what: str, value: Any, least: int) -> None:

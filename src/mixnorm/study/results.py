@@ -14,22 +14,22 @@ from mixnorm.study.plan import Plan
 from mixnorm.study.statistics import wilcoxon_exact
 from mixnorm.study.store import Store, StoreError
 
+#: The method that all others are tested against.
 BASELINE = "svm"
-"""The method that all others are tested against."""
-
-
+#: The relative duality gap that every fit must reach: the default `tol` of the estimators.
+TOLERANCE = 1e-6
+#: Columns of `load_results`.
 COLUMNS = (
     *("dataset", "method", "subject", "split", "n_train", "n_test", "auc", "sel", "f_measure"),
     *("n_channels", "selected", "alpha", "q", "similarity", "dual_gap"),
 )
-"""Columns of :func:`load_results`."""
 
 
 @dataclass(frozen=True)
 class Row:
     """A row of the paper's tables: means over splits, then over subjects; AUC and shares in percent.
 
-    ``p_value`` is that of the exact Wilcoxon test of the AUC against ``svm``; None: there is none.
+    `p_value` is that of the exact Wilcoxon test of the AUC against `svm`; None: there is none.
     """
 
     dataset: str
@@ -55,10 +55,12 @@ class Results:
     records : list of dict
         One per data set, method, subject, split and number of training trials.
     failed : list of (str, str)
-        What has no result, and why.
+        Units that failed, and why.
     missing : list of str
-        What has not been done yet.
+        Units that have not been computed yet.
     n_units : int
+    above_tol : list of (str, float)
+        Units whose final fit stopped at a duality gap above `TOLERANCE`, and that gap.
     """
 
     plan: Plan
@@ -67,11 +69,12 @@ class Results:
     failed: list[tuple[str, str]]
     missing: list[str]
     n_units: int
+    above_tol: list[tuple[str, float]] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
-        """Whether every unit was done; one that failed was done."""
-        return not self.missing
+        """Whether every unit has a result."""
+        return not self.missing and not self.failed
 
     def rows(self) -> list[Row]:
         """The rows of the table, data sets and methods in the order of the plan."""
@@ -96,6 +99,8 @@ class Results:
             "complete": self.complete,
             "units_done": self.n_units - len(self.missing),
             "units_total": self.n_units,
+            "failed": [{"unit": unit, "reason": reason} for unit, reason in self.failed],
+            "above_tol": [{"unit": unit, "dual_gap": gap} for unit, gap in self.above_tol],
             "rows": [asdict(row) for row in self.rows()],
         }
 
@@ -122,13 +127,13 @@ def read_results(folder: str | Path, partial: bool = False) -> Results:
     Parameters
     ----------
     folder : path
-        What :func:`run_study` wrote.
+        What `run_study` wrote.
     partial : bool
         Whether an incomplete study will do; it is refused otherwise.
     """
     store = Store(folder)
     study = store.study()
-    records, failed, missing = [], [], []
+    records, failed, missing, above_tol = [], [], [], []
     for unit in study["units"]:
         result = store.read(unit["key"])
         if result is None:
@@ -136,14 +141,18 @@ def read_results(folder: str | Path, partial: bool = False) -> Results:
         elif result["failed"] is not None:
             failed.append((_describe(unit), result["failed"]))
         else:
-            records += [_record(unit, record) for record in result["records"]]
+            found = [_record(unit, record) for record in result["records"]]
+            # the subjects of a unit share one fit
+            gap = max((record["dual_gap"] or 0.0 for record in found), default=0.0)
+            above_tol += [(_describe(unit), gap)] if gap > TOLERANCE else []
+            records += found
     if missing and not partial:
         raise StoreError(
             f"{store.folder}: the study is not complete, {len(missing)} of {len(study['units'])} units are missing "
-            f"(the first: {missing[0]}). Run it again to continue, or ask for what there is with --partial."
+            f"(the first: {missing[0]}). Run the study again to continue, or report what there is with --partial."
         )
     plan = Plan.from_dict(study["plan"])
-    return Results(plan, study["datasets"], records, failed, missing, len(study["units"]))
+    return Results(plan, study["datasets"], records, failed, missing, len(study["units"]), above_tol)
 
 
 def load_results(folder: str | Path, partial: bool = False) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mixnorm import use_device
-from mixnorm.study.backends import BACKENDS, run_dask, run_device, run_joblib
+from mixnorm.study.backends import BACKENDS, check_dask, run_dask, run_device, run_joblib
 from mixnorm.study.canonical import known
 from mixnorm.study.data import Data
 from mixnorm.study.plan import Plan
@@ -21,7 +21,7 @@ from mixnorm.study.units import Unit, Work, code_version, expand
 class Where:
     """Where units run: the backend, its number of processes, or the address of its scheduler; or a device.
 
-    ``device``: "cuda" …, as in `mixnorm.use_device`; this process then feeds it, whatever the number of processes.
+    `device`: "cuda" …, as in `mixnorm.use_device`; this process then feeds it, whatever the number of processes.
     """
 
     backend: str = "joblib"
@@ -53,14 +53,12 @@ def run_study(
     Store
     """
     where = where or Where()
-    known(where.backend, BACKENDS, "backend")
-    if where.device is not None:
-        _check_device(where)
+    _check(where)
     store = Store(folder)
     work = expand(plan)
     with store.locked():
         store.write_study(_study(work))
-        missing = [unit for unit in work.units if store.read(unit.key) is None]
+        missing = [unit for unit in work.units if (found := store.read(unit.key)) is None or found["retry"]]
         done = len(work.units) - len(missing)
         tell = progress or (lambda _done, _total: None)
         tell(done, len(work.units))
@@ -72,10 +70,15 @@ def run_study(
     return store
 
 
-def _check_device(where: Where) -> None:
-    """Refuse a device that is not there, or that somebody else would have to feed, before any data are read."""
+def _check(where: Where) -> None:
+    """Refuse a backend or device that cannot be used, before data are read or a folder is created."""
+    known(where.backend, BACKENDS, "backend")
+    if where.backend == "dask":
+        check_dask(where.address)
+    if where.device is None:
+        return
     if where.backend != "joblib" or where.jobs != 1:
-        raise ValueError("A device is fed by one process: use it without more jobs and without the dask backend.")
+        raise ValueError("A device is used by one process only: leave out --jobs and --backend dask, or --device.")
     with use_device(where.device):
         pass
 

@@ -14,8 +14,8 @@ from mixnorm.eeg.splitting import dealt
 from mixnorm.study.canonical import sha256
 from mixnorm.study.plan import Plan, PlanError
 
+#: Training trials of a random split where the plan names none and a subject has more than enough.
 USUAL_TRAINING = 1000
-"""Training trials of a random split where the plan names none and a subject has more than enough."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class SplitRule:
     number : int
         Which split, session or fold.
     n_train : int or None
-        Training trials per subject; None: as :class:`~mixnorm.study.Plan` says.
+        Training trials per subject; None: as `Plan` says.
     n_held : int or None
-        The largest ``n_train`` of the plan: random splits of all sizes are tested on the same trials.
+        The largest `n_train` of the plan: random splits of all sizes are tested on the same trials.
     n_folds : int
         Folds of characters.
     left_out : str or None

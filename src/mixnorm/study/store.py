@@ -1,9 +1,9 @@
 """Results on disk: whole or not there, checksummed, and written by one process at a time.
 
     FOLDER/study.json        the plan, its units and their keys
-    FOLDER/study.lock        held by the run at work; the lock dies with its process
+    FOLDER/study.lock        locked by the process that runs the study
     FOLDER/results/KEY.json  one result each
-    FOLDER/damaged/          files that were not what was written, set aside
+    FOLDER/damaged/          files whose checksum is wrong, moved here
 
 The first line of a file is the SHA-256 of the rest.
 """
@@ -13,20 +13,20 @@ from __future__ import annotations
 import errno
 import json
 import os
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mixnorm.core.files import try_lock, write_text
 from mixnorm.study.canonical import canonical, sha256
 
 FORMAT = 1
 
 
 class StoreError(ValueError):
-    """A folder of results that cannot be used; the text begins with its path."""
+    """A folder of results that cannot be used; the message begins with its path."""
 
 
 class Store:
@@ -35,7 +35,7 @@ class Store:
     Parameters
     ----------
     folder : path
-        Made when first written to.
+        Created when first written to.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -44,66 +44,73 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for one run; a second run is refused, a dead one holds nothing."""
+        """Reserve the folder for one run; a second run is refused. The system frees the folder of a killed run."""
         with _writing(self.folder):
             self._results.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.folder / "study.lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            if not _try_lock(handle):
-                holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
-                raise StoreError(f"{self.folder}: another run (process {holder}) is at work in this folder.")
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, str(os.getpid()).encode(), 0)
-            for leftover in self._results.glob(".*.part"):
+            handle = os.open(self.folder / "study.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        with os.fdopen(handle, "r+b") as file:
+            if not try_lock(handle):
+                file.seek(0)
+                holder = file.read(32).decode(errors="replace").strip() or "unknown"
+                raise StoreError(
+                    f"{self.folder}: another run (process {holder}) is using this folder. Wait until it has ended, or "
+                    "choose another folder with --out."
+                )
+            file.seek(0)
+            file.truncate()
+            file.write(str(os.getpid()).encode())
+            file.flush()
+            for leftover in (*self.folder.glob(".*.part"), *self._results.glob(".*.part")):
                 leftover.unlink(missing_ok=True)
             yield
-        finally:
-            os.close(handle)
 
     def write_study(self, study: dict[str, Any]) -> None:
-        """Keep what the folder is about; the folder of another study is refused."""
+        """Write the description of the study; a folder with results of another plan is refused."""
         old = self.study() if (self.folder / "study.json").exists() else None
         if old and old["identity"] != study["identity"]:
             raise StoreError(
-                f"{self.folder}: the folder holds another study ({old['plan']['name']!r}, seed "
-                f"{old['plan']['seed']}), whose plan differs; choose another folder with --out."
+                f"{self.folder}: this folder contains results of another plan ({old['plan']['name']!r}, seed "
+                f"{old['plan']['seed']}); choose another folder with --out."
             )
         _write(self.folder / "study.json", {"format": FORMAT, **study})
 
     def study(self) -> dict[str, Any]:
-        """What the folder is about."""
+        """The description of the study: plan, units, data sets."""
         path = self.folder / "study.json"
         if not path.is_file():
-            raise StoreError(f"{self.folder}: there is no study in this folder.")
+            raise StoreError(f"{self.folder}: this folder contains no study; run `mixnorm study` first.")
         content = _read(path)
         if content is None or content.get("format") != FORMAT:
-            self._set_aside(path)
-            raise StoreError(f"{path}: the file is damaged and was set aside; run the study again, results are kept.")
+            self._move_away(path)
+            raise StoreError(
+                f"{path}: the file is damaged and was moved to {self.folder / 'damaged'}. Run the study again; its "
+                "results are kept."
+            )
         return content
 
     def write(self, key: str, result: dict[str, Any]) -> None:
-        """Keep a result, at once and whole."""
+        """Write a result; its file appears whole or not at all."""
         _write(self._results / f"{key}.json", result)
 
     def read(self, key: str) -> dict[str, Any] | None:
-        """A result, or None where there is none; a damaged file is set aside, with a warning."""
+        """A result, or None where there is none; a damaged file is moved away, with a warning."""
         path = self._results / f"{key}.json"
         try:
             content = _read(path)
         except FileNotFoundError:
             return None
         if content is None or content["unit"]["key"] != key:
-            self._set_aside(path)
+            self._move_away(path)
             return None
         return content
 
-    def _set_aside(self, path: Path) -> None:
-        aside = self.folder / "damaged"
+    def _move_away(self, path: Path) -> None:
+        away = self.folder / "damaged"
         with _writing(self.folder):
-            aside.mkdir(exist_ok=True)
-            place = next(p for n in range(10**6) if not (p := aside / f"{path.stem}.{n}.json").exists())
+            away.mkdir(exist_ok=True)
+            place = next(p for n in range(10**6) if not (p := away / f"{path.stem}.{n}.json").exists())
             os.replace(path, place)
-        warnings.warn(f"{path} is damaged; set aside as {place}.", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"{path} is damaged and was moved to {place}.", RuntimeWarning, stacklevel=3)
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -115,54 +122,28 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _write(path: Path, content: dict[str, Any]) -> None:
     text = canonical(content)
     with _writing(path.parent):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(f"{sha256(text)}\n{text}".encode())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_text(path, f"{sha256(text)}\n{text}")
 
 
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """Errors of the file system as sentences."""
+    """Turn errors of the file system into a `StoreError` that says what to do."""
     reasons = {
-        errno.ENOSPC: "no room is left on the disk",
-        errno.EDQUOT: "your quota is used up",
+        errno.ENOSPC: "the disk is full",
         errno.EROFS: "the folder is read-only",
-        errno.EACCES: "the folder may not be written to",
-        errno.EPERM: "the folder may not be written to",
+        errno.EACCES: "no permission to write into this folder",
+        errno.EPERM: "no permission to write into this folder",
         errno.ENOTDIR: "this is not a folder",
         errno.EEXIST: "this is not a folder",
     }
+    if hasattr(errno, "EDQUOT"):  # Windows has none
+        reasons[errno.EDQUOT] = "your disk quota is used up"
     try:
         yield
     except OSError as error:
         if error.errno not in reasons:
             raise
         raise StoreError(
-            f"{folder}: {reasons[error.errno]}; what was done before is kept, and the same command continues from it."
+            f"{folder}: {reasons[error.errno]}. Finished results are kept; once this is solved, run the same command "
+            "again to continue."
         ) from error
-
-
-def _try_lock(handle: int) -> bool:
-    """Whether the lock was free. The system gives it back when the process ends, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # pragma: no cover - Windows
-        import msvcrt
-
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -45,11 +45,15 @@ def _as_studies_run() -> Iterator[None]:
 
 
 def _result(unit: Unit, data: Data) -> dict[str, Any]:
+    # Whatever goes wrong in one unit must not end the others. A `ValueError` refuses the data, today and tomorrow; any
+    # other error may be temporary (memory, a missing file), so that the next run tries the unit again.
     try:
-        records, reason = _records(unit, data.part(unit.split)), None
+        records, reason, retry = _records(unit, data.part(unit.split)), None, False
     except ValueError as error:
-        records, reason = [], str(error)
-    return {"unit": unit.to_dict(), "failed": reason, "records": records}
+        records, reason, retry = [], str(error), False
+    except Exception as error:
+        records, reason, retry = [], f"{type(error).__name__}: {error}", True
+    return {"unit": unit.to_dict(), "failed": reason, "retry": retry, "records": records}
 
 
 def scaled(design: Design, split: Split, rule: SplitRule) -> tuple[Training, NDArray[np.float64]]:
@@ -91,7 +95,7 @@ def _check_classes(design: Design, split: Split) -> None:
 def _record(part: Part, split: Split, mine: NDArray[np.bool_], who: str, outcome: Outcome) -> dict[str, Any]:
     """Scores of one tested subject; AUC and F-measure in percent."""
     design, test = part.design, split.test[mine]
-    selected = [name for name, chosen in zip(design.ch_names, outcome.selected) if chosen]
+    selected = [name for name, chosen in zip(design.ch_names, outcome.selected, strict=True) if chosen]
     y, scores = design.y[test], outcome.scores[mine]
     truth = (part.truth or {}).get(who)
     # Characters can be spelled only where all their trials are tested, as honest splits leave them.
@@ -120,4 +124,5 @@ def _path(outcome: Outcome, y: NDArray[np.int64], mine: NDArray[np.bool_]) -> li
     if outcome.path_scores is None:
         return None
     aucs = auc_percent(y, outcome.path_scores[:, mine].T)
-    return [{"n_selected": int(selected.sum()), "auc": auc} for selected, auc in zip(outcome.path_selected, aucs)]
+    points = zip(outcome.path_selected, aucs, strict=True)
+    return [{"n_selected": int(selected.sum()), "auc": auc} for selected, auc in points]

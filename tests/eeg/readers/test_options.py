@@ -111,8 +111,13 @@ def test_subject_and_session_are_read_from_usual_paths(path, subject, session):
 
 
 def test_what_the_user_says_wins_over_the_path():
-    found = who_from_path(Path("subject8/session4/a.mat"), ReadOptions(subject="me", session="today"))
+    path = Path("subject8/session4/a.mat")
+    with pytest.warns(
+        RuntimeWarning, match=r"a\.mat: the source names subject 8, but subjects=… names me, which is used"
+    ):
+        found = who_from_path(path, ReadOptions(subject="me", session="today"))
     assert found == ("me", "today", ())
+    assert who_from_path(path, ReadOptions(subject="8"))[0] == "8"
 
 
 def test_one_name_may_stand_alone():

@@ -1,7 +1,7 @@
 """BCI2000 ``.dat`` files, versions 1.0 and 1.1.
 
-A text header of ``HeaderLen`` bytes (CRLF lines), then for each sample the values of all channels (int16,
-int32 or float32, little endian) and ``StatevectorLen`` bytes of states, packed bit by bit. The first line
+A text header of `HeaderLen` bytes (CRLF lines), then for each sample the values of all channels (int16,
+int32 or float32, little endian) and `StatevectorLen` bytes of states, packed bit by bit. The first line
 says all that is needed to find the samples; ``[ State Vector Definition ]`` says where in the bits each
 state lies (name, length, value, byte, bit); ``[ Parameter Definition ]`` holds rate, gains, offsets and
 channel names, with ``%``-escapes.

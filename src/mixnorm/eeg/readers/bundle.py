@@ -1,4 +1,4 @@
-"""Epochs bundles: ``.npz`` files with ``X``, ``y``, ``ch_names``, ``times`` and, where known, more."""
+"""Epochs bundles: ``.npz`` files with `X`, `y`, `ch_names`, `times` and, where known, more."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from mixnorm.eeg.readers.guard import load_npz
-from mixnorm.eeg.readers.options import NOBODY, ReadOptions
+from mixnorm.eeg.readers.options import NOBODY, ReadOptions, subject_of
 from mixnorm.eeg.recording import EpochedRecording, Events, RecordingError, positions_or_ideal
 
 _REQUIRED = ("X", "y", "ch_names", "times")
@@ -29,12 +29,13 @@ def read_bundle(path: Path, options: ReadOptions) -> EpochedRecording:
             f"it holds {len(whose)} subjects ({', '.join(map(str, whose[:5]))}), but subjects=… names one for it",
             "leave subjects=… out",
         )
+    asked = subject_of(path, str(whose[0]), options) if len(whose) == 1 else options.subject
     return EpochedRecording(
         X=arrays["X"].astype(np.float64),
         ch_names=ch_names,
         times=arrays["times"].astype(np.float64),
         events=Events.of(np.arange(n_trials), arrays["y"], arrays.get("stimulus"), arrays.get("character")),
-        subject=_labels(arrays.get("subject"), options.subject, NOBODY, n_trials),
+        subject=_labels(arrays.get("subject"), asked, NOBODY, n_trials),
         session=_labels(arrays.get("session"), options.session, path.stem, n_trials),
         source=str(path),
         positions=positions_or_ideal(ch_names),

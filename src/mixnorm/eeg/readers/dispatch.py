@@ -27,12 +27,12 @@ def read_recording(source: str | Path, **options: Any) -> AnyRecording:
         epochs bundle (``.npz``), a BCI2000 ``.dat``, an EPFL or speller ``.mat``; or "moabb:NAME/SUBJECT"
         with one run.
     **options
-        See :class:`ReadOptions`.
+        See `ReadOptions`.
 
     Returns
     -------
     Recording or EpochedRecording
-        ``describe()`` tells what was found, and what had to be inferred.
+        `describe()` tells what was found, and what had to be inferred.
 
     Raises
     ------
@@ -51,11 +51,11 @@ def read_recordings(*sources: str | Path, subjects: Sequence[str] | None = None,
     Parameters
     ----------
     *sources : str or path
-        As in :func:`read_recording`.
+        As in `read_recording`.
     subjects : sequence of str, optional
         Whose recordings they are, one name for each source, in order; by default as the sources or their paths tell.
     **options
-        See :class:`ReadOptions`.
+        See `ReadOptions`.
     """
     told = ReadOptions(**options)
     _refuse_twice(sources)
@@ -147,8 +147,8 @@ _BY_MNE = (
     ".sqd",
 )
 
+#: Names of files that can be read end in one of these.
 SUFFIXES = (*_READERS, *_BY_MNE)
-"""Names of files that can be read end in one of these."""
 
 
 def _reader(path: Path) -> Callable[[Path, ReadOptions], AnyRecording]:

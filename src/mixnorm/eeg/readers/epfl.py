@@ -1,8 +1,8 @@
 """The public EPFL P300 files (Hoffmann 2008): one ``.mat`` per run, 34 channels at 2048 Hz.
 
-``data`` (34, n) in µV, ``events`` (m, 6) the clock times of the flashes, ``stimuli`` (m,) which of the
-six images flashed, ``target`` the image attended to. The first flash comes 0.4 s after the first sample.
-Channels are the 32 of the Biosemi cap and the mastoids MA1 and MA2, whose mean the preset ``epfl`` takes
+`data` (34, n) in µV, `events` (m, 6) the clock times of the flashes, `stimuli` (m,) which of the
+six images flashed, `target` the image attended to. The first flash comes 0.4 s after the first sample.
+Channels are the 32 of the Biosemi cap and the mastoids MA1 and MA2, whose mean the preset `epfl` takes
 as reference.
 """
 
@@ -19,8 +19,8 @@ from mixnorm.eeg.readers.options import ReadOptions, who_from_path
 from mixnorm.eeg.recording import Events, Recording, RecordingError, positions_or_ideal
 
 SFREQ = 2048.0
+#: Seconds from the first sample to the first flash.
 FIRST_FLASH = 0.4
-"""Seconds from the first sample to the first flash."""
 
 # fmt: off
 CH_NAMES = (

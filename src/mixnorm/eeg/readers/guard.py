@@ -16,11 +16,11 @@ import numpy as np
 
 from mixnorm.eeg.recording import RecordingError
 
+#: The most that a file may expand to, in bytes.
 MAX_BYTES = 4 * 2**30
-"""The most that a file may expand to, in bytes."""
 
+#: How many times its own size a file of more than 64 MiB may expand to; EEG compresses two- to tenfold.
 MAX_EXPANSION = 200
-"""How many times its own size a file of more than 64 MiB may expand to; EEG compresses two- to tenfold."""
 
 _COMPRESSED = 15
 _MATRIX = 14
@@ -28,7 +28,7 @@ _MATRIX = 14
 
 @contextmanager
 def reading(source: object, what: str) -> Iterator[None]:
-    """Turn whatever a third-party parser throws at a broken file into one :class:`RecordingError`."""
+    """Turn whatever a third-party parser throws at a broken file into one `RecordingError`."""
     try:
         yield
     except (RecordingError, ImportError):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def read_raw(path: Path, options: ReadOptions) -> Recording:
-    """A continuous recording through :func:`mne.io.read_raw`; EEG channels only, in µV."""
+    """A continuous recording through `mne.io.read_raw`; EEG channels only, in µV."""
     mne = require("mne", "eeg")
     with reading(path, "an MNE recording"):
         if path.suffix == ".set":
@@ -92,7 +92,7 @@ def from_raw(
 def to_raw(recording: Recording) -> mne.io.RawArray:
     """An MNE Raw (in volts) with the events as annotations and the positions as montage.
 
-    An event is written as "Target/stimulus 3/character 0", which :func:`~mixnorm.eeg.read_recording`
+    An event is written as "Target/stimulus 3/character 0", which `read_recording`
     understands.
     """
     mne = require("mne", "eeg")

@@ -7,13 +7,13 @@ from typing import Any
 
 from mixnorm.eeg.readers.guard import reading, require
 from mixnorm.eeg.readers.mne_files import from_raw
-from mixnorm.eeg.readers.options import ReadOptions
+from mixnorm.eeg.readers.options import ReadOptions, subject_of
 from mixnorm.eeg.recording import Recording, RecordingError
 
 PREFIX = "moabb:"
 
+#: Data sets in which MOABB calls correct trials Target and errors NonTarget.
 REVERSED = ("BNCI2015_013", "BNCI2015-013")
-"""Data sets in which MOABB calls correct trials Target and errors NonTarget."""
 
 
 def read_moabb(name: str, options: ReadOptions) -> list[Recording]:
@@ -52,7 +52,7 @@ def from_moabb(dataset: Any, options: ReadOptions | None = None, subjects: list[
             for run, raw in runs.items():
                 source = f"{PREFIX}{dataset.code}/{subject}/{session}/{run}"
                 named = _with_names(raw, dataset.event_id)
-                who = (options.subject or str(subject), options.session or str(session))
+                who = (subject_of(source, str(subject), options), options.session or str(session))
                 notes = ("errors are the targets: MOABB has the labels of this set reversed",) if swapped else ()
                 recordings.append(from_raw(named, options, source, who, notes))
     return recordings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -13,13 +14,13 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.recording import UNKNOWN, RecordingError
 
+#: Whose a recording is that does not say it.
 NOBODY = "unknown"
-"""Whose a recording is that does not say it."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options of :func:`~mixnorm.eeg.read_recording`.
+    """Options of `read_recording`.
 
     Parameters
     ----------
@@ -27,7 +28,7 @@ class ReadOptions:
         Names (or codes, as text) of the events that are targets; by default those called Target, oddball,
         deviant or error.
     nontarget : tuple of str
-        Names of the others; by default those called NonTarget, standard or correct or, when ``target`` is
+        Names of the others; by default those called NonTarget, standard or correct or, when `target` is
         given, every other stimulus.
     unlabelled : bool
         Take every stimulus, whether or not its name says what it was: for recordings to be scored.
@@ -71,7 +72,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class Labels:
-    """Which events are stimuli (``chosen``, a mask), whether targets, and how that was decided."""
+    """Which events are stimuli (`chosen`, a mask), whether targets, and how that was decided."""
 
     chosen: NDArray[np.bool_]
     target: NDArray[np.int64]
@@ -108,7 +109,7 @@ def labels_of(names: Sequence[str], options: ReadOptions, source: str) -> Labels
 
 
 def tagged_numbers(names: Sequence[str], word: str) -> NDArray[np.int64]:
-    """The number after ``word`` in each name, as in "Target/stimulus 3/character 0"; −1 without one."""
+    """The number after `word` in each name, as in "Target/stimulus 3/character 0"; −1 without one."""
     found = [re.search(rf"\b{word}[ =_-]?(\d+)", name) for name in names]
     return np.array([int(match.group(1)) if match else UNKNOWN for match in found], dtype=np.int64)
 
@@ -139,7 +140,7 @@ def who_from_path(path: Path, options: ReadOptions) -> tuple[str, str, tuple[str
     text = str(path.with_suffix(""))
     match = next((found for pattern in _PATH_PATTERNS if (found := pattern.search(text))), None)
     told = match.groupdict() if match else {}
-    subject = options.subject or told.get("subject") or NOBODY
+    subject = subject_of(path, told.get("subject"), options) or NOBODY
     session = options.session or told.get("session") or path.stem
     inferred = [
         f"{what} {value} from the path"
@@ -150,6 +151,18 @@ def who_from_path(path: Path, options: ReadOptions) -> tuple[str, str, tuple[str
         if not given and value != NOBODY
     ]
     return subject, session, (", ".join(inferred),) if inferred else ()
+
+
+def subject_of(source: object, told: str | None, options: ReadOptions) -> str | None:
+    """The subject as asked for, with a warning where the source says another; else as the source says."""
+    if options.subject and told and options.subject != told:
+        warnings.warn(
+            f"{source}: the source names subject {told}, but subjects=… names {options.subject}, which is used; check "
+            "that the names are in the order of the recordings",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return options.subject or told
 
 
 def _label(tags: set[str], targets: set[str], others: set[str]) -> int:

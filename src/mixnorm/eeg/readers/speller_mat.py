@@ -1,10 +1,10 @@
 """Speller recordings in ``.mat`` files, four layouts that are told apart by their variables.
 
-- BCI2000 exported: ``signal`` (samples, channels), ``StimulusCode``, ``StimulusType``, ``Flashing`` and other
+- BCI2000 exported: `signal` (samples, channels), `StimulusCode`, `StimulusType`, `Flashing` and other
   states, each (samples, 1); BCI Competition II, data set IIb, and UAM files are of this kind;
-- BCI2000's ``load_bcidat`` saved: ``signal``, a struct ``states`` and a struct ``parameters`` (or ``parms``);
-- ``y`` (samples, channels), ``trig`` (+1 target, −1 non-target at the onset), ``fs``;
-- a struct ``data`` with ``X`` (samples, channels), ``y`` (2 target, 1 non-target), ``y_stim``, ``trial``.
+- BCI2000's `load_bcidat` saved: `signal`, a struct `states` and a struct `parameters` (or `parms`);
+- `y` (samples, channels), `trig` (+1 target, −1 non-target at the onset), `fs`;
+- a struct `data` with `X` (samples, channels), `y` (2 target, 1 non-target), `y_stim`, `trial`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from mixnorm.eeg.readers.guard import numeric
 from mixnorm.eeg.readers.options import ReadOptions, characters_from_pauses, who_from_path
 from mixnorm.eeg.recording import Events, Recording, RecordingError, positions_or_ideal
 
+#: Channel order of the BCI Competition speller data sets, which is not in their files.
 # fmt: off
 COMPETITION_NAMES = (
     "FC5", "FC3", "FC1", "FCz", "FC2", "FC4", "FC6", "C5", "C3", "C1", "Cz", "C2", "C4", "C6", "CP5", "CP3",
@@ -27,7 +28,6 @@ COMPETITION_NAMES = (
     "P3", "P1", "Pz", "P2", "P4", "P6", "P8", "PO7", "PO3", "POz", "PO4", "PO8", "O1", "Oz", "O2", "Iz",
 )
 # fmt: on
-"""Channel order of the BCI Competition speller data sets, which is not in their files."""
 
 COMPETITION_SFREQ = 240.0
 
@@ -55,8 +55,8 @@ def read_speller(path: Path, variables: dict[str, Any], options: ReadOptions) ->
 def speller_events(states: dict[str, NDArray[np.int64]], source: object) -> tuple[Events, tuple[str, ...]]:
     """Events from BCI2000's states, one value per sample.
 
-    A flash begins where ``Flashing`` rises (where it is missing: where ``StimulusCode`` leaves 0 or
-    changes). A character begins where ``PhaseInSequence`` becomes 2 (where it is missing: after a pause).
+    A flash begins where `Flashing` rises (where it is missing: where `StimulusCode` leaves 0 or
+    changes). A character begins where `PhaseInSequence` becomes 2 (where it is missing: after a pause).
     """
     code = states["StimulusCode"]
     lit = states.get("Flashing")

@@ -6,13 +6,12 @@ import base64
 import hashlib
 import html
 import json
-import os
 import re
-import secrets
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from mixnorm.core.files import write_text
 from mixnorm.report.page.contract import check_selection, headline, standing
 
 PAGE_NAME = "index.html"
@@ -38,17 +37,7 @@ def write_page(selection: dict[str, Any], path: str | Path) -> Path:
     ValueError
         Where the selection lacks a key or contradicts itself; nothing is written then.
     """
-    path = Path(path)
-    text = page_html(selection)
-    # Not tempfile, whose files only their owner may read: a page gets the permissions that any new file gets.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return path
+    return write_text(path, page_html(selection))
 
 
 def page_html(selection: dict[str, Any]) -> str:

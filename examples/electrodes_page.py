@@ -1,6 +1,6 @@
 """Take a picture of the page of a selection, as Chromium shows it: the picture in the README.
 
-python examples/electrodes_page.py docs/electrodes-page.png                    simulated: 8 of 32 carry the wave
+python examples/electrodes_page.py docs/electrodes-page.png                    simulated: 8 of 32 are informative
 python examples/electrodes_page.py picture.png DIR/selection.json              what `mixnorm select` wrote
 """
 
@@ -10,7 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mixnorm.report.page import PAGE_NAME, read_selection, write_page
+from mixnorm.montage.reading import read_selection
+from mixnorm.report.page import PAGE_NAME, write_page
 
 WINDOW = (1280, 860)
 
@@ -25,7 +26,7 @@ def main(target, source=None):
 def simulated():
     from mixnorm.eeg import select_montage, simulated_recording
 
-    return select_montage(simulated_recording(1200, n_channels=32, n_informative=8, seed=3)).to_json()
+    return select_montage(simulated_recording(1200, n_channels=32, n_informative=8, seed=3))
 
 
 def photograph(page, target, profile):

@@ -1,9 +1,10 @@
-"""Selections as ``mixnorm select`` writes them, with made-up but lifelike numbers."""
+"""Documents as ``mixnorm select`` writes them, with invented but realistic numbers."""
 
 import numpy as np
 
 from mixnorm.eeg import electrode_positions
 from mixnorm.eeg.simulate import ELECTRODES
+from mixnorm.montage.reading import selection_from_json
 from mixnorm.report.heads import places
 
 CAP_8 = ("Fz", "Cz", "Pz", "Oz", "P3", "P4", "PO7", "PO8")
@@ -11,7 +12,7 @@ TIMES = np.arange(24) / 30
 
 
 def selection(n_sensors=8, *, names=None, seed=0, subjects=("S1",), stability=True, **changes):
-    """A selection with one montage per number of sensors; ``changes`` replace what is at the top."""
+    """A document with one montage per number of sensors; ``changes`` replace keys at the top level."""
     names = list(names or ELECTRODES[:n_sensors])
     rng = np.random.default_rng(seed)
     order = list(rng.permutation(names[: len(names) // 2])) + list(rng.permutation(names[len(names) // 2 :]))
@@ -22,15 +23,21 @@ def selection(n_sensors=8, *, names=None, seed=0, subjects=("S1",), stability=Tr
     best = int(np.argmax(auc >= auc.max() - 0.012)) + 1
     found = {
         "format": "mixnorm-selection",
-        "version": 1,
+        "version": 2,
         "source": _source(subjects),
         "sensors": _sensors(names, frequency),
         "montages": [_montage(order[:n], auc, waves, rng) for n in range(1, len(names) + 1)],
         "recommended": {
             "n_sensors": best,
-            "reason": f"The smallest montage within one standard error (0.012) of the best ({auc.max():.3f} "
-            f"with {int(np.argmax(auc)) + 1} sensors).",
-            "caution": None,
+            "verdict": "recommended",
+            "n_asked": None,
+            "best_n_sensors": int(np.argmax(auc)) + 1,
+            "best_auc": float(auc.max()),
+            "below_best": float(auc.max() - auc[best - 1]),
+            "standard_error": 0.012,
+            "few_trials": None,
+            "chance_level": None,
+            "few_folds": None,
         },
         "curves": _curves(auc, rng),
         "stability": _stability(frequency) if stability else None,
@@ -42,7 +49,13 @@ def selection(n_sensors=8, *, names=None, seed=0, subjects=("S1",), stability=Tr
         },
         "by_subject": _by_subject(subjects, order, rng) if len(subjects) > 1 else None,
     }
-    return {**found, **changes}
+    # the document as it is written, with its sentences
+    return selection_from_json({**found, **changes}).to_json()
+
+
+def typed(document):
+    """The typed result of a document, after a test has changed it."""
+    return selection_from_json(document)
 
 
 def _source(subjects):
@@ -54,8 +67,7 @@ def _source(subjects):
         "classes": ["nontarget", "target"],
         "preparation": "0.5–10 Hz, 0–800 ms, 24 samples",
         "unit": "µV",
-        "folds": {"by": "session", "count": 5},
-        "optimistic": None,
+        "folds": {"count": 5, "by_subject": dict.fromkeys(subjects, "session")},
     }
 
 
@@ -119,10 +131,10 @@ def _curves(auc, rng):
 def _stability(frequency):
     return {
         "n_resamplings": 50,
+        "n_first": 5,
         "threshold": 0.75,
         "error_bound": 1.0,
         "selected": [name for name, share in frequency.items() if share >= 0.75],
-        "statement": "At most 1.0 falsely chosen sensors are expected (Shah and Samworth).",
     }
 
 
@@ -141,8 +153,8 @@ def _by_subject(subjects, order, rng):
             "sensors": [str(name) for name in rng.permutation(order)[:n]],
             "auc": float(0.85 + 0.1 * rng.random()),
             "common_auc": float(0.84 + 0.1 * rng.random()),
-            "newcomer_auc": float(0.75 + 0.1 * rng.random()),
-            "caution": None,
+            "new_subject_auc": float(0.75 + 0.1 * rng.random()),
+            "few_trials": None,
         }
         for subject, n in zip(subjects, rng.integers(3, 8, len(subjects)).tolist())
     ]

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from mixnorm.commands.report import report
 from mixnorm.report.page import page_html
-from selections import selection
+from selections import selection, typed
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def call(*arguments):
 def test_a_folder_with_a_selection_gets_its_page(folder):
     done = call(folder)
     assert (done.exit_code, done.stdout) == (0, f"{folder / 'index.html'}\n")
-    assert (folder / "index.html").read_text(encoding="utf-8") == page_html(selection(8))
+    assert (folder / "index.html").read_text(encoding="utf-8") == page_html(typed(selection(8)))
 
 
 def test_the_page_goes_where_it_is_asked_for(folder):
@@ -42,6 +42,23 @@ def test_a_broken_selection_is_an_error_that_names_the_file_and_the_key(folder):
     assert (done.exit_code, done.stdout) == (1, "")
     assert f"{folder / 'selection.json'}: selection: 'recommended' is missing" in done.stderr
     assert not (folder / "index.html").exists()
+
+
+def test_a_selection_of_version_1_is_shown_and_its_file_stays_as_it_is(folder):
+    """Also where it has no caution, as the first files, and where it has a key of another program."""
+    old = selection(8)
+    old |= {"version": 1, "notes": "of another program"}
+    old["recommended"] = {"n_sensors": 7, "reason": "The smallest montage within one standard error of the best."}
+    old["source"]["folds"] = {"by": "session", "count": 5}
+    del old["stability"]["n_first"]
+    (folder / "selection.json").write_text(json.dumps(old), encoding="utf-8")
+    done = call(folder, "--no-figures", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)["recommended"]
+    assert (found["n_sensors"], found["verdict"]) == (7, "recommended")
+    assert json.loads((folder / "selection.json").read_text(encoding="utf-8")) == old
+    assert call(folder, "--no-figures", "--out", folder / "new").exit_code == 0
+    assert json.loads((folder / "new" / "selection.json").read_text(encoding="utf-8"))["version"] == 2
 
 
 @pytest.mark.parametrize("option", [("--partial",), ("--format", "csv")])

@@ -1,4 +1,4 @@
-"""``mixnorm select``: from files to a montage and all that shows it."""
+"""``mixnorm select``: from files to a montage, its page, figures and decoders."""
 
 import json
 import re
@@ -16,7 +16,8 @@ from mixnorm.commands.report import report
 from mixnorm.commands.select import select, text
 from mixnorm.eeg import read_recording, simulated_recording, to_raw
 from mixnorm.report.selection_files import write_selection
-from selections import selection
+from selections import selection, typed
+from unsure import HEADLINE, unsure
 
 pytest.importorskip("mne")
 pytest.importorskip("matplotlib")
@@ -104,7 +105,7 @@ def test_in_words(recording, tmp_path):
     assert result.exit_code == 0, result.output
     assert "240 trials, 40 of them targets; 2 folds by character" in result.stdout
     assert re.search(r"2 of 5 electrodes: \w+, \w+", result.stdout)
-    assert "2 sensors were asked for" in result.stdout
+    assert "2 electrodes were asked for" in result.stdout
     assert "may be optimistic" in result.stdout
     document = json.loads((tmp_path / "out" / "selection.json").read_text(encoding="utf-8"))
     best = max(document["montages"], key=lambda row: row["auc"])
@@ -112,6 +113,8 @@ def test_in_words(recording, tmp_path):
     assert row.split()[:2] == [str(best["n_sensors"]), f"{best['auc']:.3f}"]
     assert "Only 2 folds" in document["recommended"]["caution"]
     assert document["recommended"]["caution"] in result.stdout
+    assert document["recommended"]["verdict"] == "asked"
+    assert re.search(r"^ +2 .*← asked for", result.stdout, flags=re.MULTILINE)
     # a second run takes the place of the first
     again = run(recording, "--out", tmp_path / "out", "--sensors", 3, *QUICK)
     assert again.exit_code == 0, again.output
@@ -129,9 +132,9 @@ def test_report_writes_the_files_of_a_selection_again(done, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("--keep", "Fzz"), "keep names 'Fzz', which is no sensor here; did you mean Fz?"),
-        (("--forbid", "Fz,Cz,Pz,Oz,P3"), "All 5 sensors are forbidden"),
-        (("--sensors", "6"), "6 sensors were asked for, but there are only 5"),
+        (("--keep", "Fzz"), "keep: unknown channel 'Fzz'; did you mean Fz?"),
+        (("--forbid", "Fz,Cz,Pz,Oz,P3"), "All 5 electrodes are forbidden"),
+        (("--sensors", "6"), "6 electrodes were asked for, but only 5 are available"),
         (
             ("--folds", "500"),
             "500 folds were asked for, but subject A has 2 characters and 40 trials of the smaller class",
@@ -141,7 +144,7 @@ def test_report_writes_the_files_of_a_selection_again(done, tmp_path):
         (("--ch-names", "A,B,C,D,E"), "its channels have names of their own (Fz, Cz, Pz, Oz, P3)"),
     ],
 )
-def test_bad_wishes_are_one_line_and_write_nothing(recording, tmp_path, arguments, message):
+def test_bad_options_are_one_line_and_write_nothing(recording, tmp_path, arguments, message):
     result = run(recording, "--out", tmp_path / "out", *QUICK, *arguments)
     assert result.exit_code == 1
     assert message in result.output
@@ -153,7 +156,7 @@ def test_bad_costs_name_the_file(recording, tmp_path):
     path.write_text("Cz 2\nPz much\n")
     result = run(recording, "--out", tmp_path / "out", "--cost", path, *QUICK)
     assert result.exit_code == 1
-    assert "cost.tsv, line 2: a name and a number are needed" in result.output
+    assert "cost.tsv, line 2: expected a name and a number" in result.output
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
@@ -163,11 +166,11 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     assert "not a selection" in result.output
 
 
-def test_a_bad_folder_is_found_out_before_the_work(recording, tmp_path):
+def test_a_bad_folder_is_an_error_before_the_computation(recording, tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     result = run(recording, "--out", tmp_path / "file", *QUICK)
     assert result.exit_code == 1
-    assert "nothing can be written there" in result.output
+    assert "no file can be written there" in result.output
     assert "trials" not in result.output
 
 
@@ -193,21 +196,34 @@ def test_no_processes_are_refused(recording, tmp_path):
 def test_the_table_shows_the_best_montage_wherever_it_is(best):
     found = selection(12)
     found["montages"][best - 1]["auc"] = 0.99
-    found["recommended"] |= {"n_sensors": 3}
-    marked = [line for line in text(found).splitlines() if "best" in line and "←" in line]
+    found["recommended"] |= {"n_sensors": 3, "best_n_sensors": best}
+    marked = [line for line in text(typed(found)).splitlines() if "best" in line and "←" in line]
     assert [line.split()[:2] for line in marked] == [[str(best), "0.990"]]
     found["recommended"] |= {"n_sensors": best}
-    assert "← recommended, best" in text(found)
+    assert "← recommended, best" in text(typed(found))
 
 
-def test_what_must_be_known_before_trusting_it_is_in_the_words_and_in_montage_json(tmp_path):
+def test_cautions_and_verdict_are_in_the_text_and_in_montage_json(tmp_path):
     found = selection(8)
-    found["recommended"] |= {"caution": "There are only 7 targets."}
-    assert "There are only 7 targets." in text(found).splitlines()
-    write_selection(found, tmp_path, figures=False)
-    assert (
-        json.loads((tmp_path / "montage.json").read_text(encoding="utf-8"))["caution"] == "There are only 7 targets."
-    )
+    found["recommended"] |= {"verdict": "unsure", "few_trials": {"n_targets": 7, "n_nontargets": None}}
+    caution = "Only 7 target trials: too few to compare electrodes; record more."
+    lines = text(typed(found)).splitlines()
+    assert caution in lines
+    assert f"{HEADLINE}." in lines
+    assert not any("← recommended" in line for line in lines)
+    write_selection(typed(found), tmp_path, figures=False)
+    montage = json.loads((tmp_path / "montage.json").read_text(encoding="utf-8"))
+    assert (montage["caution"], montage["verdict"]) == (caution, "unsure")
+    asked = text(typed(unsure(selection(8), 3)))
+    assert f"{HEADLINE}." in asked
+    assert "← asked for" in asked
+
+
+def test_names_cannot_control_the_terminal():
+    hostile = "Cz\x1b]0;title\x07\x9b31m\u202e"
+    shown = text(typed(selection(names=("Fz", hostile, "Pz"), subjects=("S1", hostile))))
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(shown)
+    assert r"Cz\x1b]0;title\x07\x9b31m\u202e" in shown
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +240,7 @@ def two_people(tmp_path_factory):
     return paths
 
 
-def test_each_subject_has_a_decoder_and_a_newcomer_the_pooled_one(two_people, tmp_path):
+def test_each_subject_has_a_decoder_and_a_new_subject_the_pooled_one(two_people, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "montage-mine.mixnorm").write_bytes(b"somebody's own")
     result = run(
@@ -240,15 +256,15 @@ def test_each_subject_has_a_decoder_and_a_newcomer_the_pooled_one(two_people, tm
     }
     montage = json.loads((tmp_path / "out" / "montage.json").read_text(encoding="utf-8"))["sensors"]
     runs = [read_recording(path) for path in two_people]
-    for row, name, mine in zip(found["by_subject"], ("B_1", "A"), runs):
+    for row, name, mine in zip(found["by_subject"], ("B_1", "A"), runs, strict=True):
         decoder = load(tmp_path / "out" / f"montage-{name}.mixnorm")
         assert list(decoder.ch_names) == montage
         # of two people, the pooled decoder of all but one is that of the other
-        assert row["newcomer_auc"] == pytest.approx(
+        assert row["new_subject_auc"] == pytest.approx(
             roc_auc_score(mine.events.target, decoder.predict(mine).score), abs=2e-6
         )
-        assert f"{row['newcomer_auc']:.3f}" in result.stdout
-    assert "montage.mixnorm is one of all subjects' trials, for a newcomer" in result.stdout
+        assert f"{row['new_subject_auc']:.3f}" in result.stdout
+    assert "montage.mixnorm is one decoder trained on the trials of all subjects, for a new subject" in result.stdout
 
 
 def test_files_of_nobody_are_sessions_of_one_person_and_said_to_be(two_people, tmp_path):
@@ -259,8 +275,29 @@ def test_files_of_nobody_are_sessions_of_one_person_and_said_to_be(two_people, t
     assert "Note: 2 recordings do not say whose they are (rec_raw.fif, rec_raw.fif) and" in result.stderr
     assert "Warning: VEOG: no electrodes by their names" in result.stderr
     assert "leave them out with --drop VEOG or --forbid" in result.stderr
-    assert "Note: the folds are the sessions; --folds counts only where there is one session." in result.stderr
+    assert "Note: the folds are the sessions; --folds is used only with a single session." in result.stderr
     found = json.loads((tmp_path / "out" / "selection.json").read_text(encoding="utf-8"))
-    assert found["source"]["folds"] == {"by": "session", "count": 2}
+    folds = found["source"]["folds"]
+    assert (folds["by"], folds["count"]) == ("session", 2)
     assert found["by_subject"] is None
     assert [file.name for file in (tmp_path / "out").glob("*.mixnorm")] == ["montage.mixnorm"]
+
+
+def test_names_that_look_like_mathematics_and_formulas_do_not_stop_the_command(tmp_path):
+    """Figures were drawn before the decoders were written, and failed at ``$x^{$`` on every run."""
+    names = ("$x^{$", "Cz", "=1+1", "Oz", "Cz\x1b[31m")
+    recording = simulated_recording(240, n_channels=5, n_informative=3, amplitude=8.0, seed=1)
+    path = tmp_path / "rec_raw.fif"
+    to_raw(replace(recording, ch_names=names)).save(path, verbose="error")
+    options = ("--keep", "$x^{$,=1+1", "--sensors", 3, "--resamplings", 0, "--no-compare")
+    result = run(path, "--out", tmp_path / "out", *options)
+    assert result.exit_code == 0, result.output
+    assert {"montage.mixnorm", "montage.png", "auc-sensors.svg"} <= {
+        file.name for file in (tmp_path / "out").iterdir()
+    }
+    assert "\n'=1+1\t" in (tmp_path / "out" / "montage.tsv").read_text(encoding="utf-8")
+    assert "\x1b" not in result.output
+    refused = run(path, "--out", tmp_path / "out", "--keep", "Ozz", *QUICK)
+    assert refused.exit_code == 1
+    assert "\x1b" not in refused.output
+    assert r"Cz\x1b[31m" in refused.output

@@ -1,4 +1,4 @@
-"""``mixnorm select``, killed at any moment, goes on where it was and ends in the same bits."""
+"""``mixnorm select``, killed at any moment, continues where it stopped and gives the same bits."""
 
 import json
 import signal
@@ -14,21 +14,21 @@ from mixnorm.eeg import simulated_recording, to_raw
 
 pytest.importorskip("mne")
 
-#: Runs the command; counts the parts it computes in the file COUNT, and kills itself after so many (0: never).
+#: Run the command; count the parts it computes in the file COUNT, and kill the process after so many (0: never).
 RUN = """
 import os, signal, sys
-import mixnorm.montage.checkpoint as parts
+import mixnorm.montage.checkpoint as checkpoint
 count, last = sys.argv[1], int(sys.argv[2])
-keep, done = parts._kept, []
-def kept(place, call):
-    result = keep(place, call)
-    done.append(place.name)
+keep, done = checkpoint._keep_result, []
+def keep_and_count(path, call):
+    result = keep(path, call)
+    done.append(path.name)
     with open(count, "w") as file:
         file.write(str(len(done)))
     if len(done) == last:
         os.kill(os.getpid(), signal.SIGKILL)
     return result
-parts._kept = kept
+checkpoint._keep_result = keep_and_count
 sys.argv[1:] = sys.argv[3:]
 from mixnorm.commands.main import main
 main()
@@ -75,7 +75,7 @@ def test_killed_and_started_again_it_ends_in_the_same_bits(recording, tmp_path):
     assert "taken from" not in whole.stderr
 
 
-def test_parts_of_other_wishes_are_not_taken_and_go_when_all_is_written(recording, tmp_path, monkeypatch):
+def test_parts_of_other_constraints_are_not_used_and_are_removed_at_the_end(recording, tmp_path, monkeypatch):
     arguments = [recording, "--out", tmp_path / "out", "--no-figures", "--resamplings", 0, "--no-compare"]
 
     def stop(*_):

@@ -1,92 +1,103 @@
-"""What is said of a recommendation that is worth little."""
+"""When a recommendation is not reliable: too few trials, too few folds, intervals that include chance level."""
 
 import numpy as np
 import pytest
 
-from mixnorm.montage import scoring as montages
-from mixnorm.montage.caution import _interval_over_trials, caution_of, few_trials
+from mixnorm.montage.caution import chance_level, few_folds, few_trials, interval_over_trials
+from mixnorm.montage.recommendation import Choice, choose, recommend, smallest_near_best
+from mixnorm.montage.refits import HeldOutScores, Models
+from mixnorm.montage.result import FewTrials
+from mixnorm.montage.scoring import ScoredMontages
+from mixnorm.montage.trials import SubjectTrials
 
 
 def subject(n_targets, n_others):
     signs = np.repeat([1.0, -1.0], [n_targets, n_others])
-    return montages.Subject(
-        np.zeros((len(signs), 1, 1)), signs, np.zeros(len(signs), dtype=int), np.arange(len(signs))
-    )
+    n = len(signs)
+    return SubjectTrials(np.zeros((n, 1, 1)), signs, np.zeros(n, dtype=int), np.arange(n))
 
 
 def scored(shifts, *, n=60, J=5, seed=0):
-    """Montages of 1, 2, … sensors whose targets' scores are shifted so much, in J folds of n trials each."""
+    """Montages of 1, 2, … sensors whose target scores are shifted by this much, in J folds of n trials each."""
     rng = np.random.default_rng(seed)
     sizes = np.arange(1, len(shifts) + 1)
     signs = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
     tests = [
-        [montages.Tested(signs, rng.standard_normal((n, len(shifts))) + np.outer(signs > 0, shifts))] for _ in range(J)
+        [HeldOutScores(signs, rng.standard_normal((n, len(shifts))) + np.outer(signs > 0, shifts))] for _ in range(J)
     ]
-    model = montages.Models(sizes - 1, sizes, np.ones(len(sizes)), np.zeros((len(sizes), len(sizes), 1)), sizes * 0.0)
-    return montages.Montages([model], tests, 1 / (J - 1) if J > 1 else 1.0, [model.order] * J)
+    model = Models(sizes - 1, sizes, np.ones(len(sizes)), np.zeros((len(sizes), len(sizes), 1)), sizes * 0.0)
+    return ScoredMontages([model], tests, 1 / (J - 1) if J > 1 else 1.0, [model.order] * J)
 
 
-def test_enough_trials_that_are_told_apart_need_no_word():
-    assert caution_of(scored([1.0, 2.0]), 1, [subject(30, 100)]) == (None, False)
+def recommended(found, asked=None, counts=(100, 200)):
+    return recommend(found, choose(found, asked), asked, [subject(*counts)])
+
+
+def test_enough_trials_and_separated_classes_need_no_caution():
+    found = recommended(scored([1.0, 2.0]))
+    assert found.verdict == "recommended"
+    assert (found.few_trials, found.chance_level, found.few_folds) == (None, None, None)
 
 
 @pytest.mark.parametrize(
-    "counts, said",
-    [
-        ((19, 100), "There are only 19 targets:"),
-        ((100, 7), "There are only 7 nontargets:"),
-        ((3, 4), "There are only 3 targets and 4 nontargets:"),
-        ((20, 20), None),
-    ],
+    "counts, few",
+    [((19, 100), FewTrials(19, None)), ((100, 7), FewTrials(None, 7)), ((3, 4), FewTrials(3, 4)), ((20, 20), None)],
 )
-def test_few_trials_of_a_class_are_counted(counts, said):
-    found, unsure = caution_of(scored([2.0]), 0, [subject(*counts)])
-    assert unsure is (said is not None)
-    assert found is None if said is None else found.startswith(said)
+def test_classes_with_few_trials_are_counted(counts, few):
+    found = recommended(scored([2.0]), counts=counts)
+    assert found.few_trials == few
+    assert found.verdict == ("recommended" if few is None else "unsure")
 
 
 def test_trials_of_all_subjects_count_together():
     assert few_trials([subject(15, 50), subject(5, 50)]) is None
-    assert few_trials([subject(15, 50), subject(4, 50)]) == (
-        "There are only 19 targets: too few to tell electrodes apart; record more."
-    )
+    assert few_trials([subject(15, 50), subject(4, 50)]) == FewTrials(19, None)
 
 
-def test_an_interval_that_holds_one_half_is_said_with_its_ends():
+def test_a_best_montage_whose_interval_includes_chance_level_is_unsure():
     found = scored([0.0, 0.0, 0.0])
     best = int(np.argmax(found.mean))
     low, high = found.interval()
-    said, unsure = caution_of(found, best, [subject(100, 200)])
-    assert unsure
     assert low[best] <= 0.5
-    assert said == (
-        f"The interval of the best montage ({low[best]:.3f} … {high[best]:.3f}) holds 0.5: these trials do not show "
-        "that any electrode helps; record more."
-    )
+    chance = chance_level(found, best)
+    assert chance.montage == "best"
+    assert (chance.low, chance.high) == pytest.approx((low[best], high[best]), abs=1e-5)
+    assert recommended(found).verdict == "unsure"
 
 
-def test_a_smaller_montage_that_could_be_chance_is_not_covered_by_the_best_one():
+def test_a_chosen_montage_can_be_chance_although_the_best_is_not():
     found = scored([0.0, 2.0])
-    assert caution_of(found, 1, [subject(100, 200)]) == (None, False)
-    said, unsure = caution_of(found, 0, [subject(100, 200)])
-    assert unsure
-    assert said.startswith("The interval of the recommended montage (")
-    assert said.endswith(
-        "these trials do not show that it does better than chance; record more, or take more electrodes."
-    )
+    assert chance_level(found, 1) is None
+    low, high = found.interval()
+    chance = chance_level(found, 0)
+    assert chance.montage == "chosen"
+    assert (chance.low, chance.high) == pytest.approx((low[0], high[0]), abs=1e-5)
+    asked = recommended(found, asked=1)
+    assert (asked.verdict, asked.n_asked, asked.n_sensors, asked.best_n_sensors) == ("unsure", 1, 1, 2)
+
+
+def test_a_number_that_was_asked_for_is_neither_recommended_nor_unsure():
+    found = scored([1.5, 2.0, 2.1])
+    asked = recommended(found, asked=1)
+    assert (asked.verdict, asked.n_sensors) == ("asked", 1)
+    assert asked.below_best == pytest.approx(found.mean.max() - found.mean[0], abs=1e-5)
 
 
 @pytest.mark.parametrize("J", [1, 2])
-def test_with_one_or_two_folds_the_trials_are_asked(J):
-    """The interval over two folds holds 0.5 whatever happens; sixty trials a fold know better."""
-    said, unsure = caution_of(scored([0.3, 2.0], J=J), 1, [subject(100, 200)])
-    assert not unsure
-    assert said.startswith(f"Only {J} fold")
-    assert "say next to nothing about another session" in said
-    assert "nan" not in said
-    said, unsure = caution_of(scored([0.0, 0.0], J=J), 1, [subject(100, 200)])
-    assert unsure
-    assert "these trials do not show that any electrode helps" in said
+def test_with_one_or_two_folds_the_interval_is_taken_over_trials(J):
+    """The interval over two folds includes 0.5 in any case; one over sixty trials a fold does not."""
+    clear = scored([0.3, 2.0], J=J)
+    assert few_folds(clear).count == J
+    low = clear.interval()[0][1]
+    assert (few_folds(clear).low is None) == (not np.isfinite(low))
+    found = recommend(clear, Choice(1, 1, 0.0), None, [subject(100, 200)])
+    assert found.verdict == "recommended"
+    assert found.few_folds == few_folds(clear)
+    noise = recommend(scored([0.0, 0.0], J=J), Choice(1, 1, 0.0), None, [subject(100, 200)])
+    assert noise.verdict == "unsure"
+    assert noise.chance_level.montage == "best"
+    assert noise.few_folds is None
+    assert few_folds(scored([2.0], J=3)) is None
 
 
 def test_the_interval_over_trials_is_delongs():
@@ -100,15 +111,23 @@ def test_the_interval_over_trials_is_delongs():
         aucs.append(wins.mean())
     error = np.sqrt((1 / 2 + found.ratio) * np.mean(variances))
     wanted = np.mean(aucs) + 1.959963985 * error * np.array([-1, 1])
-    assert _interval_over_trials(found, 0) == pytest.approx(wanted, abs=1e-9)
+    assert interval_over_trials(found, 0) == pytest.approx(wanted, abs=1e-9)
+
+
+def test_the_smallest_montage_within_one_standard_error_is_chosen():
+    found = scored([0.2, 1.9, 2.0, 2.0], n=300)
+    choice = smallest_near_best(found)
+    error = found.error_of_difference(choice.best)
+    below = found.mean[choice.best] - found.mean
+    assert choice.best == np.argmax(found.mean)
+    assert below[choice.chosen] <= error[choice.chosen]
+    assert np.all(below[: choice.chosen] > error[: choice.chosen])
+    assert choice.standard_error == error[choice.chosen]
+    assert choice.chosen >= 1
 
 
 @pytest.mark.parametrize("J", [2, 5])
-def test_chance_is_called_chance(J):
-    """Of 200 draws in which nothing helps, with the best of three montages taken, at most one in twenty passes."""
-    passed = 0
-    for seed in range(200):
-        found = scored([0.0, 0.0, 0.0], J=J, seed=seed)
-        place, _, _ = found.smallest_near_best()
-        passed += not caution_of(found, place, [subject(100, 200)])[1]
-    assert passed <= 10
+def test_noise_is_rarely_recommended(J):
+    """Of 200 draws without any effect, with the best of three montages taken, at most one in twenty passes."""
+    draws = (scored([0.0, 0.0, 0.0], J=J, seed=seed) for seed in range(200))
+    assert sum(recommended(found).verdict == "recommended" for found in draws) <= 10

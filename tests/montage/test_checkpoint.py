@@ -1,19 +1,17 @@
-"""Parts of a long computation: kept whole, found again bit for bit, and never mistaken for another's."""
+"""Checkpoints: parts are kept complete, restored bit for bit, and never used for another computation."""
 
 import numpy as np
 import pytest
 
-from mixnorm.eeg import Parts
+from mixnorm.eeg import Checkpoint, Parts
 from mixnorm.estimators.stability import StabilitySelection
-from mixnorm.montage import scoring as montages
-from mixnorm.montage.checkpoint import call_of, digest
+from mixnorm.montage.checkpoint import Call, Work, digest
+from mixnorm.montage.refits import HeldOutScores, Models
 
 RNG = np.random.default_rng(0)
 TREE = {
-    "models": [
-        montages.Models(np.array([2, 0, 1]), np.array([1, 2]), RNG.random(2), RNG.random((2, 3, 4)), RNG.random(2))
-    ],
-    "tests": (np.arange(3), [montages.Tested(np.array([1.0, -1.0]), RNG.random((2, 3))), None]),
+    "models": [Models(np.array([2, 0, 1]), np.array([1, 2]), RNG.random(2), RNG.random((2, 3, 4)), RNG.random(2))],
+    "tests": (np.arange(3), [HeldOutScores(np.array([1.0, -1.0]), RNG.random((2, 3))), None]),
     "numbers": [0.1, float("nan"), None, 3, "text", np.float64(1 / 3)],
     "stability": StabilitySelection(RNG.random(3), np.arange(3), np.array([1]), 0.75, 1 / 3, 0.1, 2, 50),
 }
@@ -40,7 +38,7 @@ def same(one, other):
 
 
 class Counting:
-    """A function that says how often it was called."""
+    """A function that counts its calls."""
 
     def __init__(self, value=TREE):
         self.calls, self.value = 0, value
@@ -51,92 +49,96 @@ class Counting:
 
 
 @pytest.fixture
-def told():
+def messages():
     return []
 
 
 @pytest.fixture
-def parts(tmp_path, told):
-    return Parts(tmp_path / "parts", "1.0", told.append)
+def checkpoint(tmp_path, messages):
+    return Checkpoint(tmp_path / "parts", "1.0", messages.append)
 
 
-def test_everything_comes_back_bit_for_bit_and_is_computed_once(parts, told):
+def test_everything_comes_back_bit_for_bit_and_is_computed_once(checkpoint, messages):
     work = Counting()
-    (first,) = parts.run("work", "d", [call_of(work)])
-    assert told == []
-    (again,) = parts.run("work", "d", [call_of(work)])
+    (first,) = checkpoint.run("work", "d", [Call.of(work)])
+    assert messages == []
+    (again,) = checkpoint.run("work", "d", [Call.of(work)])
     assert work.calls == 1
     same(first, again)
-    assert told == [f"work: 1 of 1 parts taken from {parts.folder}"]
+    assert messages == [f"work: 1 of 1 parts taken from {checkpoint.folder}"]
 
 
-def test_a_part_of_other_data_another_name_place_or_version_is_not_taken(parts):
+def test_a_part_of_other_data_another_name_place_or_version_is_not_taken(checkpoint):
     work = Counting()
-    parts.run("work", "d", [call_of(work)])
-    for other, name, data in ((parts, "work", "e"), (parts, "play", "d"), (Parts(parts.folder, "1.1"), "work", "d")):
-        other.run(name, data, [call_of(work)])
+    checkpoint.run("work", "d", [Call.of(work)])
+    for other, name, data in (
+        (checkpoint, "work", "e"),
+        (checkpoint, "play", "d"),
+        (Checkpoint(checkpoint.folder, "1.1"), "work", "d"),
+    ):
+        other.run(name, data, [Call.of(work)])
     assert work.calls == 4
-    parts.run("work", "d", [call_of(work), call_of(work)])
+    checkpoint.run("work", "d", [Call.of(work), Call.of(work)])
     assert work.calls == 5
 
 
-def test_names_that_look_alike_in_a_file_name_are_still_two(parts):
-    assert parts.run("a b", "d", [call_of(Counting(1))]) == [1]
-    assert parts.run("a-b", "d", [call_of(Counting(2))]) == [2]
+def test_names_that_look_alike_in_a_file_name_are_still_two(checkpoint):
+    assert checkpoint.run("a b", "d", [Call.of(Counting(1))]) == [1]
+    assert checkpoint.run("a-b", "d", [Call.of(Counting(2))]) == [2]
 
 
 @pytest.mark.parametrize("damage", [lambda whole: whole[: len(whole) // 2], lambda whole: b"", lambda whole: b"text"])
-def test_what_is_not_whole_is_computed_anew(parts, damage):
+def test_a_damaged_part_is_computed_again(checkpoint, damage):
     work = Counting()
-    parts.run("work", "d", [call_of(work)])
-    (file,) = parts.folder.iterdir()
+    checkpoint.run("work", "d", [Call.of(work)])
+    (file,) = checkpoint.folder.iterdir()
     file.write_bytes(damage(file.read_bytes()))
-    same(parts.run("work", "d", [call_of(work)])[0], TREE)
+    same(checkpoint.run("work", "d", [Call.of(work)])[0], TREE)
     assert work.calls == 2
-    parts.run("work", "d", [call_of(work)])
+    checkpoint.run("work", "d", [Call.of(work)])
     assert work.calls == 2
 
 
-def test_a_class_that_is_not_ours_is_not_made(parts):
+def test_a_class_that_is_not_listed_is_not_built(checkpoint):
     work = Counting(1)
-    parts.run("work", "d", [call_of(work)])
-    (file,) = parts.folder.iterdir()
+    checkpoint.run("work", "d", [Call.of(work)])
+    (file,) = checkpoint.folder.iterdir()
     np.savez(file, text=np.array('{"class": "Popen", "fields": {"args": "true"}}'))
-    assert parts.run("work", "d", [call_of(work)]) == [1]
+    assert checkpoint.run("work", "d", [Call.of(work)]) == [1]
     assert work.calls == 2
 
 
-def test_nothing_pickled_is_read(parts):
+def test_nothing_pickled_is_read(checkpoint):
     work = Counting(1)
-    parts.run("work", "d", [call_of(work)])
-    (file,) = parts.folder.iterdir()
+    checkpoint.run("work", "d", [Call.of(work)])
+    (file,) = checkpoint.folder.iterdir()
     np.savez(file, text=np.array('{"array": 0}'), array0=np.array([{"a": 1}], dtype=object))
-    assert parts.run("work", "d", [call_of(work)]) == [1]
+    assert checkpoint.run("work", "d", [Call.of(work)]) == [1]
 
 
-def test_a_failure_keeps_what_was_done_before_it_and_leaves_nothing_half_written(parts):
+def test_a_failure_keeps_what_was_done_before_it_and_leaves_nothing_half_written(checkpoint):
     done = Counting(7)
 
     def fails():
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        parts.run("work", "d", [call_of(done), call_of(fails)])
-    assert [file.suffix for file in parts.folder.iterdir()] == [".npz"]
-    assert parts.run("work", "d", [call_of(done), call_of(Counting(8))]) == [7, 8]
+        checkpoint.run("work", "d", [Call.of(done), Call.of(fails)])
+    assert [file.suffix for file in checkpoint.folder.iterdir()] == [".npz"]
+    assert checkpoint.run("work", "d", [Call.of(done), Call.of(Counting(8))]) == [7, 8]
     assert done.calls == 1
 
 
-def test_processes_keep_their_parts_too(parts):
-    assert parts.run("work", "d", [call_of(divmod, 7, 2), call_of(divmod, 9, 4)], n_jobs=2) == [(3, 1), (2, 1)]
-    assert parts.run("work", "d", [call_of(divmod), call_of(divmod)], n_jobs=2) == [(3, 1), (2, 1)]
+def test_parts_of_parallel_processes_are_kept(checkpoint):
+    assert checkpoint.run("work", "d", [Call.of(divmod, 7, 2), Call.of(divmod, 9, 4)], n_jobs=2) == [(3, 1), (2, 1)]
+    assert checkpoint.run("work", "d", [Call.of(divmod), Call.of(divmod)], n_jobs=2) == [(3, 1), (2, 1)]
 
 
-def test_removed_they_are_gone_and_can_be_removed_again(parts):
-    parts.run("work", "d", [call_of(Counting())])
-    parts.remove()
-    assert not parts.folder.exists()
-    parts.remove()
+def test_a_checkpoint_can_be_removed_twice(checkpoint):
+    checkpoint.run("work", "d", [Call.of(Counting())])
+    checkpoint.remove()
+    assert not checkpoint.folder.exists()
+    checkpoint.remove()
 
 
 @pytest.mark.parametrize(
@@ -147,3 +149,19 @@ def test_a_digest_is_of_type_shape_and_every_bit(other):
     assert digest(np.zeros(2), "a") == digest(np.zeros(2), "a") != digest(*other)
     assert digest(np.arange(6.0).reshape(2, 3)) == digest(np.asfortranarray(np.arange(6.0).reshape(2, 3)))
     assert digest("a", "b") != digest("ab")
+
+
+def test_work_runs_with_and_without_a_checkpoint(checkpoint, messages):
+    counting = Counting(3)
+    assert Work().run("work", [Call.of(counting), Call.of(divmod, 7, 2)]) == [3, (3, 1)]
+    assert not checkpoint.folder.exists()
+    for _ in range(2):
+        assert Work(checkpoint, "d").run("work", [Call.of(counting)]) == [3]
+    assert counting.calls == 2
+    Work(checkpoint, "e").run("work", [Call.of(counting)])
+    assert counting.calls == 3
+    assert len(messages) == 1
+
+
+def test_the_former_name_is_an_alias():
+    assert Parts is Checkpoint

@@ -1,44 +1,50 @@
-"""The orders that montages are compared with."""
+"""The orders of sensors: that of this package, and those it is compared with."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from mixnorm import GroupSVC
 from mixnorm.eeg import InOrder, simulated_p300
+from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.elimination import precision, separation
 from mixnorm.montage.orders import (
+    ComparedOrder,
+    EliminationOrder,
+    FixedMontage,
     by_backward_elimination,
-    by_least_squares_elimination,
     by_riemannian_distance,
     by_snr,
-    finder,
+    compared_orders,
     sizes_up_to,
     standard_cap,
 )
-from mixnorm.montage.scoring import REFIT_ALPHAS, inner_folds
+from mixnorm.montage.refits import REFIT_ALPHAS
+from mixnorm.montage.trials import Training, inner_folds
 
 
 @pytest.fixture(scope="module")
 def training():
     data = simulated_p300(400, n_channels=6, n_informative=2, noise=0.1, seed=0)
     signs = np.where(data.y > 0, 1.0, -1.0)
-    return data.X, signs, inner_folds(InOrder(3), signs, np.arange(400))
+    return Training(data.X, signs, inner_folds(InOrder(3), signs, np.arange(400)))
 
 
-@pytest.mark.parametrize("order", [by_snr, by_backward_elimination, by_least_squares_elimination])
+@pytest.mark.parametrize("order", [by_snr, by_backward_elimination])
 def test_informative_channels_come_first(order, training):
-    found = order(*training)
+    found = order(training)
     assert sorted(found.tolist()) == list(range(6))
     assert set(found[:2].tolist()) == {0, 1}
 
 
 def test_snr_is_power_of_the_difference_over_variance(training):
-    X, signs, folds = training
+    X, signs = training.X, training.signs
     expected = []
     for channel in range(6):
         a, b = X[signs > 0, channel], X[signs < 0, channel]
         expected.append(np.sum((a.mean(0) - b.mean(0)) ** 2) / np.sum((a.var(0) + b.var(0)) / 2))
-    assert by_snr(X, signs, folds).tolist() == np.argsort(expected)[::-1].tolist()
+    assert by_snr(training).tolist() == np.argsort(expected)[::-1].tolist()
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +53,8 @@ def hard():
     signs = np.where(rng.uniform(size=150) < 0.3, 1.0, -1.0)
     X = rng.standard_normal((150, 6, 3))
     X[signs > 0, :3] += np.array([0.9, 0.6, 0.5])[:, None]
-    X[:, 3] = X[:, 0] + 0.3 * rng.standard_normal((150, 3))  # two that share what they are worth
-    return X, signs, inner_folds(InOrder(3), signs, np.arange(150))
+    X[:, 3] = X[:, 0] + 0.3 * rng.standard_normal((150, 3))  # two channels with nearly the same information
+    return Training(X, signs, inner_folds(InOrder(3), signs, np.arange(150)))
 
 
 def svm(X, signs, alpha):
@@ -68,7 +74,7 @@ def alpha_of_the_svm(X, signs, folds):
 
 
 def test_backward_elimination_is_that_of_svms_fitted_one_after_another(hard):
-    X, signs, folds = hard
+    X, signs, folds = hard.X, hard.signs, hard.folds
     alpha = alpha_of_the_svm(X, signs, folds)
     left, out, margins = list(range(6)), [], []
     while left:
@@ -76,7 +82,7 @@ def test_backward_elimination_is_that_of_svms_fitted_one_after_another(hard):
         margins.extend(np.diff(np.sort(norms)[:2]) / norms.max())
         out.append(left.pop(int(np.argmin(norms))))
     assert min(margins) > 0.01  # no tie that the solver's tolerance would decide
-    assert by_backward_elimination(X, signs, folds).tolist() == out[::-1]
+    assert by_backward_elimination(hard).tolist() == out[::-1]
     # and once is not enough: the weights of a single fit put them in another order
     assert np.argsort(-np.linalg.norm(svm(X, signs, alpha), axis=1)).tolist() != out[::-1]
 
@@ -84,8 +90,8 @@ def test_backward_elimination_is_that_of_svms_fitted_one_after_another(hard):
 def test_riemannian_order_is_that_of_pyriemann(training):
     selection = pytest.importorskip("pyriemann.channelselection")
     estimation = pytest.importorskip("pyriemann.estimation")
-    X, signs, folds = training
-    found = by_riemannian_distance(X, signs, folds)
+    X, signs = training.X, training.signs
+    found = by_riemannian_distance(training)
     assert sorted(found.tolist()) == list(range(6))
     metric = {"mean": "logeuclid", "distance": "riemann"}
     for size in (1, 2, 3, 4):
@@ -93,12 +99,11 @@ def test_riemannian_order_is_that_of_pyriemann(training):
         assert set(found[:size].tolist()) == set(direct.subelec_)
 
 
-def test_riemannian_order_bears_a_flat_trial(training):
+def test_riemannian_order_accepts_a_flat_trial(training):
     pytest.importorskip("pyriemann")
-    X, signs, folds = training
-    X = X.copy()
+    X = training.X.copy()
     X[3] = 0.0
-    assert sorted(by_riemannian_distance(X, signs, folds).tolist()) == list(range(6))
+    assert sorted(by_riemannian_distance(replace(training, X=X)).tolist()) == list(range(6))
 
 
 def test_standard_cap_takes_what_there_is():
@@ -106,10 +111,29 @@ def test_standard_cap_takes_what_there_is():
     assert not len(standard_cap(["ch1", "ch2"]))
 
 
-def test_sizes_and_finder_respect_what_is_allowed(training):
+def test_compared_orders_use_the_allowed_channels_only(training):
     assert sizes_up_to(10).tolist() == [1, 2, 3, 4, 6, 8, 10]
     assert sizes_up_to(1).tolist() == [1]
-    order, sizes = finder(by_snr, np.array([1, 3, 5]))([training])
-    assert set(order.tolist()) == {1, 3, 5}
-    assert order[0] == 1
-    assert sizes.tolist() == [1, 2, 3]
+    found = ComparedOrder("SNR", by_snr, np.array([1, 3, 5])).rank([training])
+    assert set(found.order.tolist()) == {1, 3, 5}
+    assert found.order[0] == 1
+    assert found.sizes.tolist() == [1, 2, 3]
+
+
+def test_elimination_starts_with_the_channels_to_keep(training):
+    constraints = Constraints.by_name("abcdef", keep=["c", "f"], forbid=["a"])
+    found = EliminationOrder(constraints).rank([training])
+    assert set(found.order[:2].tolist()) == {2, 5}
+    assert set(found.order.tolist()) == {1, 2, 3, 4, 5}
+    assert found.sizes.tolist() == [2, 3, 4, 5]
+
+
+def test_the_standard_cap_is_compared_without_its_forbidden_electrodes(training):
+    names = ("Fz", "Cz", "Pz", "Oz", "C3", "C4")
+    *_, cap = compared_orders(names, Constraints.by_name(names, forbid=["Cz"]))
+    assert isinstance(cap, FixedMontage)
+    found = cap.rank([training])
+    assert found.order.tolist() == [0, 2, 3]
+    assert found.sizes.tolist() == [3]
+    none = compared_orders(names[4:], Constraints.none(2))
+    assert "standard 8-channel cap" not in [order.name for order in none]

@@ -1,4 +1,4 @@
-"""Nested montages: elimination on held-out trials, refits, honest scores and their intervals."""
+"""Nested montages: elimination on held-out trials, refits, held-out scores and their intervals."""
 
 from dataclasses import replace
 
@@ -13,24 +13,21 @@ from mixnorm.estimators.folds import Fold
 from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.objective import Objective
 from mixnorm.execution import SolverOptions, solve
+from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.elimination import (
     SEARCH_ALPHAS,
     HeldOut,
-    Wishes,
     components,
     eliminate,
     order_sensors,
     precision,
     separation,
 )
-from mixnorm.montage.scoring import (
-    Subject,
-    corrected_interval,
-    inner_folds,
-    paired_variance,
-    refit,
-    score_montages,
-)
+from mixnorm.montage.intervals import corrected_interval, paired_variance
+from mixnorm.montage.orders import EliminationOrder
+from mixnorm.montage.refits import Ranking, refit
+from mixnorm.montage.scoring import score_montages
+from mixnorm.montage.trials import SubjectTrials, Training, inner_folds
 from mixnorm.solvers import Newton
 
 
@@ -88,7 +85,7 @@ def test_leaving_sensors_out_equals_fitting_without_them(small):
 def test_elimination_is_the_greedy_one(small):
     X, signs = small
     folds = in_blocks(120, 3)
-    found = eliminate([HeldOut.of(X, signs, fold, 0.3) for fold in folds], Wishes.none(5))
+    found = eliminate([HeldOut.of(X, signs, fold, 0.3) for fold in folds], Constraints.none(5))
 
     def worth(sensors):
         parts, weights = [], precision([signs[fold.test] for fold in folds])
@@ -106,42 +103,28 @@ def test_elimination_is_the_greedy_one(small):
     np.testing.assert_allclose(found.scores, [worth(sorted(found.order[: k + 1])) for k in range(5)], atol=1e-12)
 
 
-def test_the_order_is_greedy_and_lent_trials_count_half(small):
+def test_the_order_is_that_of_greedy_elimination_over_folds_and_alphas(small):
     X, signs = small
-    rng = np.random.default_rng(5)
-    lent_signs = np.where(rng.uniform(size=90) < 0.3, 1.0, -1.0)
-    lent = rng.standard_normal((90, 5, 3))
-    lent[lent_signs > 0, 2] += 0.9
-    folds, whole = in_blocks(120, 3), Fold(np.ones(90, int), np.zeros(90, bool))
-    own_weights = np.repeat(precision([signs[fold.test] for fold in folds]), 3) / 3
-    alphas, lent_alpha = SEARCH_ALPHAS * 15 / 120, SEARCH_ALPHAS[1] * 15 / 90
-    own_parts, lent_parts = X @ components(X), lent @ components(lent)
-    assert own_parts.shape[2] == lent_parts.shape[2] == 3
+    folds = in_blocks(120, 3)
+    weights = np.repeat(precision([signs[fold.test] for fold in folds]), 3) / 3
+    alphas = SEARCH_ALPHAS * 15 / 120
+    reduced = X @ components(X)
+    assert reduced.shape[2] == 3
 
-    def own_worth(sensors):
+    def worth(sensors):
         held_out = [
-            separation(signs[fold.test], least_squares_scores(own_parts, signs, fold, sensors, alpha)[:, None])[0]
+            separation(signs[fold.test], least_squares_scores(reduced, signs, fold, sensors, alpha)[:, None])[0]
             for fold in folds
             for alpha in alphas
         ]
-        fitted = [fitted_separation(own_parts, signs, fold, sensors, a) for fold in folds for a in alphas]
-        return own_weights @ (np.array(held_out) + fitted) / 2
+        fitted = [fitted_separation(reduced, signs, fold, sensors, a) for fold in folds for a in alphas]
+        return weights @ (np.array(held_out) + fitted) / 2
 
-    def lent_worth(sensors):
-        return fitted_separation(lent_parts, lent_signs, whole, sensors, lent_alpha)
-
-    def greedy(worth):
-        left, out = [0, 1, 2, 3, 4], []
-        while len(left) > 1:
-            out.append(max(left, key=lambda s: worth([other for other in left if other != s])))
-            left.remove(out[-1])
-        return [*left, *out[::-1]]
-
-    alone = order_sensors([(X, signs, folds)], Wishes.none(5)).tolist()
-    drawn = order_sensors([(X, signs, folds), (lent, lent_signs, [])], Wishes.none(5)).tolist()
-    assert alone == greedy(own_worth)
-    assert drawn == greedy(lambda sensors: (own_worth(sensors) + lent_worth(sensors)) / 2)
-    assert drawn != alone
+    left, out = [0, 1, 2, 3, 4], []
+    while len(left) > 1:
+        out.append(max(left, key=lambda s: worth([other for other in left if other != s])))
+        left.remove(out[-1])
+    assert order_sensors([Training(X, signs, folds)], Constraints.none(5)).tolist() == [*left, *out[::-1]]
 
 
 def test_separation_is_the_distance_of_means_in_deviations():
@@ -157,35 +140,36 @@ def test_separation_is_the_distance_of_means_in_deviations():
     assert np.isfinite(separation(np.array([1.0, -1, -1]), np.array([[5.0], [0], [1]]))).all()
 
 
-def test_folds_count_by_what_they_can_tell():
+def test_folds_are_weighted_by_their_precision():
     weights = precision([np.array([1.0, -1, -1, -1]), np.array([1.0, 1, -1, -1])])
     np.testing.assert_allclose(weights, np.array([3 / 4, 1]) / 1.75)
 
 
-def test_kept_sensors_go_last_and_forbidden_ones_never_come(small):
+def test_kept_sensors_are_removed_last_and_forbidden_ones_are_not_in_the_order(small):
     X, signs = small
-    wishes = Wishes(np.array([0, 0, 1, 1, 0], bool), np.array([0, 1, 0, 0, 0], bool), np.ones(5))
-    order = order_sensors([(X, signs, in_blocks(120, 3))], wishes)
+    constraints = Constraints(np.array([0, 0, 1, 1, 0], bool), np.array([0, 1, 0, 0, 0], bool), np.ones(5))
+    order = order_sensors([Training(X, signs, in_blocks(120, 3))], constraints)
     assert set(order[:2].tolist()) == {2, 3}
     assert set(order[2:].tolist()) == {0, 4}
-    np.testing.assert_array_equal(wishes.group_weights, [1, np.inf, 0, 0, 1])
+    np.testing.assert_array_equal(constraints.group_weights, [1, np.inf, 0, 0, 1])
 
 
-def test_of_two_equal_sensors_the_dear_one_leaves_first():
+def test_of_two_equal_sensors_the_expensive_one_is_removed_first():
     rng = np.random.default_rng(1)
     signs = np.repeat([1.0, -1.0], 100)[rng.permutation(200)]
     X = rng.standard_normal((200, 3, 2))
     X[:, 1] = X[:, 0] + 0.3 * rng.standard_normal((200, 2))
     X[signs > 0, :2] += 1.5
     folds = in_blocks(200, 4)
-    for dear, cheap in ((0, 1), (1, 0)):
+    for expensive, cheap in ((0, 1), (1, 0)):
         cost = np.ones(3)
-        cost[dear] = 50.0
-        order = order_sensors([(X, signs, folds)], Wishes(np.zeros(3, bool), np.zeros(3, bool), cost)).tolist()
-        assert order.index(cheap) < order.index(dear)
+        cost[expensive] = 50.0
+        constraints = Constraints(np.zeros(3, bool), np.zeros(3, bool), cost)
+        order = order_sensors([Training(X, signs, folds)], constraints).tolist()
+        assert order.index(cheap) < order.index(expensive)
 
 
-def test_components_are_orthonormal_and_hold_the_variance():
+def test_components_are_orthonormal_and_explain_the_variance():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 3, 4)) @ rng.standard_normal((4, 10))
     V = components(X)
@@ -198,8 +182,8 @@ def test_components_are_orthonormal_and_hold_the_variance():
 def test_refits_are_the_l2_svm_on_each_montage(small):
     X, signs = small
     order = np.array([1, 4, 0, 3, 2])
-    models = refit(X, signs, in_blocks(120, 3), order, np.arange(1, 6))
-    for K, alpha, coef, intercept in zip(models.sizes, models.alphas, models.coefs, models.intercepts):
+    models = refit(Training(X, signs, in_blocks(120, 3)), Ranking(order, np.arange(1, 6)))
+    for K, alpha, coef, intercept in zip(models.sizes, models.alphas, models.coefs, models.intercepts, strict=True):
         alone = GroupSVC(alpha, penalty="l2", tol=1e-8).fit(X[:, order[:K]], signs)
         # a relative gap of 1e-6 leaves coefficients some 1e-3 from the optimum
         np.testing.assert_allclose(coef[order[:K]].ravel(), alone.coef_[0], atol=3e-3 * np.abs(alone.coef_).max())
@@ -209,8 +193,9 @@ def test_refits_are_the_l2_svm_on_each_montage(small):
     np.testing.assert_allclose(scores[:, 2], X[:7].reshape(7, -1) @ models.coefs[2].ravel() + models.intercepts[2])
 
 
-def nested(X, signs, number, **options):
-    return score_montages([Subject(X, signs, number, np.arange(len(signs)))], cv=InOrder(3), **options)
+def nested(X, signs, fold):
+    subject = SubjectTrials(X, signs, fold, np.arange(len(signs)))
+    return score_montages([subject], EliminationOrder(Constraints.none(X.shape[1])), cv=InOrder(3))
 
 
 def test_nothing_of_the_test_fold_is_used(small):
@@ -271,16 +256,16 @@ def test_permuted_labels_score_one_half():
     data = simulated_p300(100, n_channels=3, n_informative=2, seed=0)
     number = np.arange(100) * 5 // 100
     rng = np.random.default_rng(0)
-    means, holds = [], []
+    means, includes = [], []
     for _ in range(12):
         signs = np.where(data.y[rng.permutation(100)] > 0, 1.0, -1.0)
         found = nested(data.X[:, :, ::2], signs, number)
         low, high = found.interval()
         means.append(found.mean)
-        holds.append((low <= 0.5) & (high >= 0.5))
+        includes.append((low <= 0.5) & (high >= 0.5))
     # twelve permutations: the mean over them has a standard error of about 0.02
     assert np.abs(np.mean(means, axis=0) - 0.5).max() < 0.06
-    assert np.mean(holds) >= 0.85
+    assert np.mean(includes) >= 0.85
 
 
 def test_several_subjects_share_the_order_and_have_their_own_classifiers(small):
@@ -288,15 +273,16 @@ def test_several_subjects_share_the_order_and_have_their_own_classifiers(small):
     number = np.arange(120) * 3 // 120
     mirrored = X.copy()
     mirrored[:, [0, 3]] *= -1
-    subjects = [Subject(one, signs, number, np.arange(120)) for one in (X, mirrored)]
-    found = score_montages(subjects, cv=InOrder(3))
+    subjects = [SubjectTrials(one, signs, number, np.arange(120)) for one in (X, mirrored)]
+    order = EliminationOrder(Constraints.none(5))
+    found = score_montages(subjects, order, cv=InOrder(3))
     assert found.aucs.shape == (5, 3, 2)
     assert found.models[0].order.tolist() == found.models[1].order.tolist()
     # the second subject is the first one with two signs turned: its classifier is, too
     turned = found.models[0].coefs[-1].copy()
     turned[[0, 3]] *= -1
     np.testing.assert_allclose(found.models[1].coefs[-1], turned, atol=1e-3)
-    alone = score_montages(subjects[:1], cv=InOrder(3))
+    alone = score_montages(subjects[:1], order, cv=InOrder(3))
     assert alone.order.tolist() == found.order.tolist()
 
 
@@ -306,13 +292,15 @@ def test_inner_folds_without_both_classes_are_replaced():
     assert len(folds) == 3
     for fold in folds:
         assert len(np.unique(signs[fold.test])) == 2
-    with pytest.raises(ValueError, match="Only 1 training trial of one class"):
+    with pytest.raises(ValueError, match="Only 1 training trial of one class; electrodes cannot be chosen"):
         inner_folds(InOrder(2), np.r_[1.0, -np.ones(9)], np.arange(10))
 
 
 def test_folds_of_one_class_cannot_be_scored(small):
     X, signs = small
-    with pytest.raises(ValueError, match="No fold has trials of both classes"):
+    with pytest.raises(
+        ValueError, match="No fold has both classes among its held-out and its training trials; use fewer folds"
+    ):
         nested(X, signs, np.where(signs > 0, 0, 1))
 
 

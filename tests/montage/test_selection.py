@@ -1,13 +1,14 @@
-"""From recordings to a montage: the selection, its wishes, and what its JSON promises."""
+"""From recordings to a montage: the selection, its constraints, and its JSON."""
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from mixnorm.eeg import (
-    Parts,
+    Checkpoint,
     Preparation,
     SelectOptions,
     honest_folds,
@@ -17,6 +18,8 @@ from mixnorm.eeg import (
     simulated_recording,
 )
 from mixnorm.montage.decoders import trials_of
+from mixnorm.montage.reading import selection_from_json
+from mixnorm.montage.result import FewTrials
 
 QUICK = SelectOptions(n_resamplings=2, compare=False)
 KEYS = {
@@ -43,11 +46,14 @@ def found(design):
     return select_montage(design, QUICK)
 
 
-def test_json_holds_what_was_agreed(found, design):
+def test_json_has_the_documented_fields(found, design):
     document = json.loads(json.dumps(found.to_json(), allow_nan=False))
     for key, kind in KEYS.items():
         assert isinstance(document[key], kind), key
     assert document["format"] == "mixnorm-selection"
+    assert document["version"] == 2
+    assert document["recommended"]["verdict"] == "recommended"
+    assert selection_from_json(document).to_json() == document
     assert [m["n_sensors"] for m in document["montages"]] == [1, 2, 3, 4, 5, 6]
     assert [s["name"] for s in document["sensors"]] == list(design.ch_names)
     n_times = len(document["times"])
@@ -58,7 +64,7 @@ def test_json_holds_what_was_agreed(found, design):
         assert list(montage["weights"]) == list(montage["patterns"]) == chosen
         assert {len(row) for row in montage["weights"].values()} == {n_times}
     assert document["montages"][0]["drop"] is None
-    for smaller, larger in zip(document["montages"], document["montages"][1:]):
+    for smaller, larger in pairwise(document["montages"]):
         assert larger["drop"]["sensor"] == larger["sensors"][-1]
         assert larger["drop"]["auc_change"] == pytest.approx(smaller["auc"] - larger["auc"], abs=2e-5)
     assert set(document["evoked"]) == set(document["source"]["classes"])
@@ -71,46 +77,52 @@ def test_json_holds_what_was_agreed(found, design):
 def test_evoked_responses_and_patterns_are_those_of_their_formulas(found, design):
     X, y = design.X, design.y
     name = design.ch_names[2]
-    np.testing.assert_allclose(found.evoked["target"][name], X[y == 1, 2].mean(axis=0), rtol=2e-3, atol=1e-3)
+    np.testing.assert_allclose(found.evoked.target[name], X[y == 1, 2].mean(axis=0), rtol=2e-3, atol=1e-3)
     montage = found.montages[3]
     scaler = design.preparation.scaler().fit(X)
-    chosen = [design.ch_names.index(sensor) for sensor in montage["sensors"]]
+    chosen = [design.ch_names.index(sensor) for sensor in montage.sensors]
     flat = scaler.transform(X)[:, chosen].reshape(len(X), -1)
-    w = np.concatenate([montage["weights"][sensor] for sensor in montage["sensors"]])
+    w = np.concatenate([montage.weights[sensor] for sensor in montage.sensors])
     pattern = np.cov(flat.T, bias=True) @ w / np.var(flat @ w)
     expected = pattern.reshape(4, -1) * scaler.scale_[chosen, None]
-    shown = np.array([montage["patterns"][sensor] for sensor in montage["sensors"]])
+    shown = np.array([montage.patterns[sensor] for sensor in montage.sensors])
     np.testing.assert_allclose(shown, expected, atol=0.01 * np.abs(expected).max())
 
 
 def test_the_truth_is_recommended_and_the_decoder_needs_no_more(found):
     assert set(found.montage) <= {"Fz", "Cz", "Pz", "Oz"}
     assert found.decoder.ch_names == found.montage
-    assert found.recommended["n_sensors"] == len(found.montage)
-    assert "one standard error" in found.recommended["reason"]
+    assert found.recommended.n_sensors == len(found.montage)
+    assert (found.recommended.verdict, found.recommended.n_asked) == ("recommended", None)
+    means = [montage.auc for montage in found.montages]
+    assert found.recommended.best_n_sensors == int(np.argmax(means)) + 1
+    assert found.recommended.below_best <= found.recommended.standard_error
 
 
 def test_keep_forbid_and_number_are_obeyed(design):
     options = replace(QUICK, sensors=3, keep=("Oz",), forbid=("Cz", "Pz"), n_resamplings=0)
     got = select_montage(design, options)
     for montage in got.montages:
-        assert "Oz" in montage["sensors"]
-        assert not {"Cz", "Pz"} & set(montage["sensors"])
-    assert [m["n_sensors"] for m in got.montages] == [1, 2, 3, 4]
+        assert "Oz" in montage.sensors
+        assert not {"Cz", "Pz"} & set(montage.sensors)
+    assert [m.n_sensors for m in got.montages] == [1, 2, 3, 4]
     assert len(got.montage) == 3
-    assert got.recommended["reason"].startswith("3 sensors were asked for")
+    assert (got.recommended.verdict, got.recommended.n_asked) == ("asked", 3)
     assert got.stability is None
-    assert {s["name"]: (s["keep"], s["forbid"]) for s in got.sensors}["Oz"] == (True, False)
+    assert {s.name: (s.keep, s.forbid) for s in got.sensors}["Oz"] == (True, False)
 
 
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"keep": ("Ozz",)}, "keep names 'Ozz', which is no sensor here; did you mean Oz"),
-        ({"sensors": 9}, "9 sensors were asked for, but there are only 6"),
-        ({"sensors": 6, "forbid": ("Fz",)}, r"6 sensors were asked for, but there are only 5 \(1 are forbidden\)"),
-        ({"sensors": 1, "keep": ("Fz", "Cz")}, "1 sensors were asked for, but 2 are to be kept"),
-        ({"sensors": 0}, "A montage has at least one sensor, but 0 were asked for"),
+        ({"keep": ("Ozz",)}, "keep: unknown channel 'Ozz'; did you mean Oz"),
+        ({"sensors": 9}, "9 electrodes were asked for, but only 6 are available"),
+        ({"sensors": 6, "forbid": ("Fz",)}, r"6 electrodes were asked for, but only 5 are available \(1 forbidden\)"),
+        (
+            {"sensors": 1, "keep": ("Fz", "Cz")},
+            "1 electrodes were asked for, but 2 are to be kept; ask for at least 2",
+        ),
+        ({"sensors": 0}, "0 electrodes were asked for; a montage has at least one"),
     ],
 )
 def test_what_cannot_be_had_is_refused(design, change, message):
@@ -118,9 +130,9 @@ def test_what_cannot_be_had_is_refused(design, change, message):
         select_montage(design, replace(QUICK, **change))
 
 
-def test_one_session_says_that_it_may_be_optimistic(found):
-    assert found.source["folds"]["by"] == "character"
-    assert found.source["optimistic"].startswith("Only one session")
+def test_scores_of_one_session_may_be_optimistic(found):
+    assert found.source.folds.kinds == ("character",)
+    assert found.to_json()["source"]["optimistic"].startswith("Only one session")
 
 
 def test_several_sessions_are_the_folds(design):
@@ -128,22 +140,22 @@ def test_several_sessions_are_the_folds(design):
     two = replace(design, session=np.where(half, "1", "2"))
     assert honest_folds(two).by == "session"
     got = select_montage(two, replace(QUICK, n_resamplings=0))
-    assert got.source["folds"] == {"by": "session", "count": 2}
-    assert got.source["optimistic"] is None
+    assert (got.source.folds.kinds, got.source.folds.count) == (("session",), 2)
+    assert got.to_json()["source"]["optimistic"] is None
     runs = replace(two, run=np.where(half, 0, np.arange(len(design)) * 8 // len(design)))
     got = select_montage(runs, replace(QUICK, n_resamplings=0))
-    assert got.source["folds"]["by"] == "run"
-    assert got.source["optimistic"].startswith("Only two sessions, and their runs are the folds")
+    assert got.source.folds.kinds == ("run",)
+    assert got.to_json()["source"]["optimistic"].startswith("Only two sessions, whose runs are the folds")
 
 
-def test_folds_of_several_subjects_are_told_of_each(design):
-    """One has two sessions, the other one: the first one's folds do not speak for both."""
+def test_folds_of_several_subjects_are_listed_for_each(design):
+    """One has two sessions, the other one: the folds of the first do not describe both."""
     first = np.arange(len(design)) < len(design) // 2
     session = np.where(first, np.where(np.arange(len(design)) % 240 < 60, "1", "2"), "3")
     both = replace(design, subject=np.where(first, "A", "B"), session=session, character=np.full(len(design), -1))
     source = select_montage(both, replace(QUICK, n_resamplings=0)).source
-    assert source["folds"] == {"by": "session and block", "count": 5}
-    assert source["optimistic"].startswith("Only one session of B: ")
+    assert source.folds.by_subject == {"A": "session", "B": "block"}
+    assert source.folds.count == 5
 
 
 def test_unknown_positions_are_null(design):
@@ -151,7 +163,7 @@ def test_unknown_positions_are_null(design):
     places = design.positions.copy()
     places[4:] = np.nan
     got = select_montage(replace(design, ch_names=names, positions=places), replace(QUICK, n_resamplings=0))
-    shown = {s["name"]: (s["x"], s["y"]) for s in got.sensors}
+    shown = {s.name: (s.x, s.y) for s in got.sensors}
     assert shown["left"] == shown["right"] == (None, None)
     assert shown["Cz"] == pytest.approx((0, 0), abs=1e-9)
     assert len(got.sensors) == 6
@@ -171,17 +183,17 @@ def test_several_subjects_have_a_common_montage_and_their_own():
     plain = Preparation.preset("epochs").with_(window=(0.0, 1.0), scaling="standard", clip=None)
     design = prepare(cohort.to_recordings(), plain)
     got = select_montage(design, replace(QUICK, n_resamplings=0, sensors=4, forbid=design.ch_names[8:]))
-    assert [row["subject"] for row in got.by_subject] == ["S1", "S2"]
+    assert [row.subject for row in got.by_subject] == ["S1", "S2"]
     for row in got.by_subject:
-        assert row["n_sensors"] == len(row["sensors"]) == 4
-        assert 0 <= row["common_auc"] <= 1
-    common = next(m for m in got.montages if m["n_sensors"] == 4)["auc"]
-    assert np.mean([row["common_auc"] for row in got.by_subject]) == pytest.approx(common, abs=1e-4)
+        assert row.n_sensors == len(row.sensors) == 4
+        assert 0 <= row.common_auc <= 1
+    common = got.chosen.auc
+    assert np.mean([row.common_auc for row in got.by_subject]) == pytest.approx(common, abs=1e-4)
     assert len(set(got.montage) & set(cohort.common)) >= 2
     # each subject's decoder is the classifier that was scored; shown are the means of their weights
     assert list(got.decoders) == ["S1", "S2"]
     weights = np.mean([decoder.classifier.coef_.reshape(4, -1) for decoder in got.decoders.values()], axis=0)
-    shown = next(m for m in got.montages if m["n_sensors"] == 4)["weights"]
+    shown = got.chosen.weights
     np.testing.assert_allclose(weights, [shown[name] for name in got.montage], rtol=1e-3, atol=1e-4 * weights.max())
     for name, decoder in got.decoders.items():
         own = design.subject == name
@@ -189,16 +201,17 @@ def test_several_subjects_have_a_common_montage_and_their_own():
 
 
 def places(found):
-    names = [sensor["name"] for sensor in found.sensors]
+    names = [sensor.name for sensor in found.sensors]
     return [names.index(name) for name in found.montage]
 
 
 def test_shuffled_labels_recommend_nothing_with_confidence(design):
     shuffled = replace(design, y=np.random.default_rng(3).permutation(design.y), character=np.full(len(design), -1))
     got = select_montage(shuffled, replace(QUICK, n_resamplings=0))
-    assert got.recommended["reason"].startswith("No montage can be recommended with confidence. ")
-    assert "holds 0.5: these trials do not show that any electrode helps" in got.recommended["caution"]
-    assert got.source["folds"] == {"by": "block", "count": 5}
+    assert got.recommended.verdict == "unsure"
+    assert got.recommended.chance_level.montage == "best"
+    assert got.recommended.chance_level.low <= 0.5
+    assert (got.source.folds.kinds, got.source.folds.count) == (("block",), 5)
 
 
 def test_few_targets_recommend_nothing_with_confidence(design):
@@ -206,14 +219,14 @@ def test_few_targets_recommend_nothing_with_confidence(design):
     kept = np.setdiff1d(np.arange(len(design)), np.setdiff1d(targets, targets[::4]))
     small = replace(trials_of(design, kept), character=np.full(len(kept), -1))
     got = select_montage(small, replace(QUICK, n_resamplings=0, n_folds=2))
-    assert got.recommended["caution"].startswith("There are only 10 targets: too few to tell electrodes apart")
-    assert got.recommended["reason"].startswith("No montage can be recommended with confidence. ")
+    assert got.recommended.verdict == "unsure"
+    assert got.recommended.few_trials == FewTrials(10, None)
 
 
 def test_enough_trials_need_no_caution(design):
     got = select_montage(replace(design, character=np.full(len(design), -1)), replace(QUICK, n_resamplings=0))
-    assert got.recommended["caution"] is None
-    assert "confidence" not in got.recommended["reason"]
+    assert got.recommended.verdict == "recommended"
+    assert got.to_json()["recommended"]["caution"] is None
 
 
 def test_more_folds_than_can_be_tested_are_refused(design):
@@ -233,21 +246,25 @@ def test_more_folds_than_can_be_tested_are_refused(design):
     assert len(honest_folds(design)) == 2
 
 
-def test_parts_are_taken_for_the_same_trials_wishes_and_names_alone(design, tmp_path):
-    told = []
-    parts = Parts(tmp_path / "parts", "1", told.append)
+def test_parts_are_used_for_the_same_trials_constraints_and_names_only(design, tmp_path):
+    messages = []
+    checkpoint = Checkpoint(tmp_path / "parts", "1", messages.append)
     quick = replace(QUICK, n_resamplings=0)
-    first = select_montage(design, quick, parts=parts).to_json()
-    assert told == []
-    assert select_montage(design, replace(quick, n_jobs=2), parts=parts).to_json() == first
-    assert [what.split(" parts")[0] for what in told] == ["montages: 3 of 3", "path: 1 of 1", "path in folds: 2 of 2"]
-    told.clear()
+    first = select_montage(design, quick, checkpoint=checkpoint).to_json()
+    assert messages == []
+    assert select_montage(design, replace(quick, n_jobs=2), checkpoint=checkpoint).to_json() == first
+    assert [what.split(" parts")[0] for what in messages] == [
+        "montages: 3 of 3",
+        "path: 1 of 1",
+        "path in folds: 2 of 2",
+    ]
+    messages.clear()
     louder = replace(design, X=2 * design.X)
     renamed = replace(design, ch_names=("F1", *design.ch_names[1:]))
-    select_montage(louder, quick, parts=parts)
-    select_montage(renamed, quick, parts=parts)
-    select_montage(design, replace(quick, cost={"Cz": 2.0}), parts=parts)
-    assert told == []
+    select_montage(louder, quick, checkpoint=checkpoint)
+    select_montage(renamed, quick, checkpoint=checkpoint)
+    select_montage(design, replace(quick, cost={"Cz": 2.0}), checkpoint=checkpoint)
+    assert messages == []
 
 
 def test_parts_of_one_subject_are_not_those_of_several(design, tmp_path):
@@ -255,6 +272,6 @@ def test_parts_of_one_subject_are_not_those_of_several(design, tmp_path):
     two = replace(trials_of(design, np.arange(240) < 180), subject=np.repeat(["A", "B"], 90))
     quick = replace(QUICK, n_resamplings=0, n_folds=2, sensors=2)
     wanted = select_montage(two, quick).to_json()
-    parts = Parts(tmp_path / "parts", "1")
-    assert select_montage(two, quick, parts=parts).to_json() == wanted
-    assert select_montage(two, quick, parts=parts).to_json() == wanted
+    checkpoint = Checkpoint(tmp_path / "parts", "1")
+    assert select_montage(two, quick, checkpoint=checkpoint).to_json() == wanted
+    assert select_montage(two, quick, checkpoint=checkpoint).to_json() == wanted

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from browsing import DESKTOP, wait_until
+from mixnorm.montage.reading import selection_from_json
 from mixnorm.report.page import write_page
 
 FLAGS = (
@@ -55,7 +56,7 @@ def show(driver, tmp_path):
         ]
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
         # a new name each time: the same one with another hash would not be loaded again
-        pages.append(write_page(chosen, tmp_path / f"page-{len(pages)}.html").as_uri())
+        pages.append(write_page(selection_from_json(chosen), tmp_path / f"page-{len(pages)}.html").as_uri())
         driver.get(pages[-1] + hash_)
         wait_until(lambda: driver.execute_script(SHOWN, pages[-1]))
 

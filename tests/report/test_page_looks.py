@@ -1,4 +1,4 @@
-"""How the page of a selection looks: places, sizes, nothing over anything else, contrast, paper."""
+"""Appearance of the page of a selection: positions, sizes, no overlaps, contrast, print."""
 
 import base64
 from itertools import combinations, pairwise
@@ -16,7 +16,7 @@ def test_size_follows_weight_and_ring_follows_stability(driver, show):
     wanted = selection(10)
     show(wanted)
     found = driver.execute_script(EVERY_MONTAGE)
-    for montage, seen in zip(wanted["montages"], found):
+    for montage, seen in zip(wanted["montages"], found, strict=True):
         norms = {name: sum(w * w for w in trace) for name, trace in montage["weights"].items()}
         by_weight = sorted(montage["sensors"], key=norms.get)
         radii = [seen["radii"][name] for name in by_weight]
@@ -69,8 +69,8 @@ ODD = (*ELECTRODES[:20], "EOG left of the eye", "EEG 021-REF", "A name that is m
 
 def long_text():
     found = selection(names=ODD, subjects=("S1", "S2"))
-    found["source"]["optimistic"] = "Only one session: the score may be optimistic. " * 3
-    found["recommended"]["reason"] *= 2
+    found["source"]["folds"]["by_subject"] = dict.fromkeys(("S1", "S2"), "block")
+    found["recommended"]["few_folds"] = {"count": 2, "low": 0.1, "high": 0.9}
     return found
 
 
@@ -151,11 +151,11 @@ def test_the_axis_holds_the_whole_interval_and_says_what_chance_is(driver, show,
         assert seen["chance"] is None
 
 
-def test_intervals_of_two_folds_are_said_to_say_nothing(driver, show):
+def test_intervals_of_two_folds_are_called_too_wide(driver, show):
     wanted = widened(selection(64), 0.0, 1.0)
     wanted["source"]["folds"]["count"] = 2
     show(wanted)
-    assert "With 2 folds they say next to nothing." in text(driver, "scoring")
+    assert "With 2 folds they are too wide to be useful." in text(driver, "scoring")
 
 
 CELLS = """
@@ -172,7 +172,7 @@ return [...document.querySelectorAll("table")].map((table) => ({
 @pytest.mark.parametrize("make", [lambda: selection(64, subjects=("S1", "S2")), lambda: long_text()])
 def test_a_table_too_wide_for_the_window_stands_row_by_row(driver, show, make):
     wanted = make()
-    wanted["by_subject"][1]["caution"] = "There are only 13 targets: too few to tell electrodes apart; record more."
+    wanted["by_subject"][1]["few_trials"] = {"n_targets": 13, "n_nontargets": None}
     show(wanted, PHONE)
     for table in driver.execute_script(CELLS):
         assert table["over"] <= 0

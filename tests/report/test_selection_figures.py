@@ -1,12 +1,15 @@
-"""The figures of a selection: what they say, and what they must not say where nothing is sure."""
+"""The figures and tables of a selection: what they say, and what they must not say where the result is unsure."""
+
+import csv
+import json
 
 import pytest
 from matplotlib.text import Text
 
-from mixnorm.montage.caution import NOT_SURE
+from mixnorm.report.safe_text import from_spreadsheet
 from mixnorm.report.selection_files import draw_curves, draw_recommended, write_selection
-from selections import selection
-from unsure import CAUTION, unsure
+from selections import selection, typed
+from unsure import CAUTION, HEADLINE, unsure
 
 DRAWINGS = pytest.mark.parametrize("draw", [draw_recommended, draw_curves])
 
@@ -18,41 +21,41 @@ def words(figure):
 
 @DRAWINGS
 def test_where_nothing_is_sure_a_figure_says_so_and_recommends_nothing(draw):
-    found = words(draw(unsure(selection(8))))
-    assert NOT_SURE in found
+    found = words(draw(typed(unsure(selection(8)))))
+    assert HEADLINE in found
     assert CAUTION in found
     assert "smallest near the best" in found.lower()
-    assert "recommended" not in found.replace(NOT_SURE, "").replace(CAUTION, "").lower()
+    assert "recommended" not in found.replace(HEADLINE, "").replace(CAUTION, "").lower()
 
 
 @DRAWINGS
 def test_a_caution_is_written_also_beside_a_recommendation(draw):
     wanted = selection(8)
-    assert CAUTION not in words(draw(wanted))
-    wanted["recommended"]["caution"] = CAUTION
-    found = words(draw(wanted))
-    assert CAUTION in found
-    assert NOT_SURE not in found
+    assert "folds" not in words(draw(typed(wanted)))
+    wanted["recommended"]["few_folds"] = {"count": 2, "low": 0.1, "high": 0.9}
+    found = words(draw(typed(wanted)))
+    assert "Only 2 folds: the decoder is better than chance" in found
+    assert HEADLINE not in found
 
 
 @DRAWINGS
 def test_what_is_written_stays_within_the_figure(draw):
-    figure = draw(unsure(selection(8)))
+    figure = draw(typed(unsure(selection(8))))
     figure.draw_without_rendering()
     width = figure.get_window_extent().width
     for text in figure.findobj(Text):
-        if "holds" in text.get_text():
+        if "chance level" in text.get_text():
             box = text.get_window_extent()
             assert 0 <= box.x0 < box.x1 <= width
 
 
 def test_the_axis_holds_the_whole_interval_and_says_what_chance_is():
-    axes = draw_curves(unsure(selection(8))).axes[0]
+    axes = draw_curves(typed(unsure(selection(8)))).axes[0]
     low, high = axes.get_ylim()
     assert 0 <= low <= 0.41
     assert 0.94 <= high <= 1
     assert "chance" in [text.get_text() for text in axes.texts]
-    sure = draw_curves(selection(8)).axes[0]
+    sure = draw_curves(typed(selection(8))).axes[0]
     assert sure.get_ylim()[0] > 0.5
     assert [text.get_text() for text in sure.texts] == []
 
@@ -60,13 +63,62 @@ def test_the_axis_holds_the_whole_interval_and_says_what_chance_is():
 def test_an_interval_that_does_not_exist_is_not_drawn():
     wanted = selection(8)
     wanted["curves"][0] |= {"low": None, "high": None}
-    assert len(draw_curves(wanted).axes[0].collections) == 0
+    assert len(draw_curves(typed(wanted)).axes[0].collections) == 0
 
 
-def test_the_table_keeps_its_format_where_nothing_is_sure(tmp_path):
-    """A line of comment would be a row to most readers."""
+@DRAWINGS
+@pytest.mark.parametrize("verdict", ["recommended", "asked"])
+def test_a_number_that_was_asked_for_is_not_called_recommended(draw, verdict):
+    wanted = selection(8)
+    if verdict == "asked":
+        wanted["recommended"] |= {"verdict": "asked", "n_asked": wanted["recommended"]["n_sensors"]}
+    found = words(draw(typed(wanted)))
+    assert "recommended" not in found if verdict == "asked" or draw is draw_recommended else "recommended" in found
+    assert ("asked for" in found) == (verdict == "asked" and draw is draw_curves)
+
+
+def rows(folder):
+    with (folder / "montage.tsv").open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file, delimiter="\t"))
+
+
+def test_the_table_keeps_its_format_where_the_result_is_unsure(tmp_path):
+    """A comment line would be a row to most readers."""
     wanted = unsure(selection(8))
+    write_selection(typed(wanted), tmp_path, figures=False)
+    found = rows(tmp_path)
+    assert found[0] == ["name", "x", "y", "cost", "stability"]
+    assert len(found) == 1 + wanted["recommended"]["n_sensors"]
+
+
+#: Mathematics to matplotlib, formulas to a spreadsheet, control sequences to a terminal, separators to a table.
+HOSTILE = ("$x^{$", r"\$\frac$", "=cmd|' /C calc'!A0", "'=1", "@SUM(A1)", "-1+1", "Cz\x1b[31m", 'a\tb"c\nd', "'Cz")
+
+
+def hostile():
+    wanted = selection(names=HOSTILE)
+    n = len(HOSTILE)
+    wanted["recommended"] |= {"n_sensors": n, "best_n_sensors": n}
+    wanted["curves"][1]["method"] = HOSTILE[0]
+    return typed(wanted)
+
+
+def test_names_are_drawn_as_they_are(tmp_path):
+    figure = draw_recommended(hostile())
+    figure.savefig(tmp_path / "montage.svg")
+    names = [text.get_text() for text in figure.findobj(Text)]
+    assert r"\$x^{\$" in names
+    assert r"Cz\x1b[31m" in names
+    curves = draw_curves(hostile())
+    curves.savefig(tmp_path / "curves.svg")
+    assert r"\$x^{\$" in [text.get_text() for text in curves.findobj(Text)]
+
+
+def test_no_name_is_a_formula_to_a_spreadsheet_and_all_names_read_back(tmp_path):
+    wanted = hostile()
     write_selection(wanted, tmp_path, figures=False)
-    lines = (tmp_path / "montage.tsv").read_text(encoding="utf-8").splitlines()
-    assert lines[0].split("\t") == ["name", "x", "y", "cost", "stability"]
-    assert len(lines) == 1 + wanted["recommended"]["n_sensors"]
+    names = [row[0] for row in rows(tmp_path)[1:]]
+    assert not [name for name in names if name[0] in "=+-@\t\r"]
+    assert [from_spreadsheet(name) for name in names] == list(wanted.montage)
+    assert json.loads((tmp_path / "montage.json").read_text(encoding="utf-8"))["sensors"] == list(wanted.montage)
+    assert {len(row) for row in rows(tmp_path)} == {5}

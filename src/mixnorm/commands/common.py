@@ -25,6 +25,7 @@ from mixnorm.core.files import write_text
 from mixnorm.eeg import EpochedRecording, Recording, RecordingError
 from mixnorm.eeg.positions import no_electrodes
 from mixnorm.eeg.readers.options import NOBODY
+from mixnorm.report.safe_text import for_terminal
 
 _READING = (
     click.option("--target", multiple=True, metavar="NAME", help="Event that is a target; may be repeated."),
@@ -78,13 +79,15 @@ def listed(given: str | None) -> tuple[str, ...]:
 def messages() -> Iterator[None]:
     """Errors that a user can do something about, as one line on stderr and exit status 1."""
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: click.echo(f"Warning: {as_options(str(message))}", err=True)
+        warnings.showwarning = lambda message, *_: click.echo(
+            f"Warning: {for_terminal(as_options(str(message)), keep='\n')}", err=True
+        )
         try:
             yield
         except BrokenPipeError:
             raise  # the reader of our output has seen enough (`| head`): click ends in silence
         except (RecordingError, ImportError, OSError, ValueError) as error:
-            raise click.ClickException(as_options(str(error))) from error
+            raise click.ClickException(for_terminal(as_options(str(error)), keep="\n")) from error
 
 
 class _Terminated(KeyboardInterrupt):
@@ -154,15 +157,15 @@ def describe(runs: list[Recording | EpochedRecording], named: Collection[str] = 
     `named` are channels that need no warning; `forbid` says whether the command has that option.
     """
     for run in runs:
-        click.echo(as_options(run.describe()), err=True)
+        click.echo(for_terminal(as_options(run.describe()), keep="\n"), err=True)
     odd = [name for name in no_electrodes(runs[0].ch_names) if name.lower() not in {one.lower() for one in named}]
     if odd:
         drop = as_options(f"drop={odd}")
-        click.echo(
+        message = (
             f"Warning: {', '.join(odd)}: no electrodes by their names, but the recording calls them EEG, and they may "
-            f"be chosen; leave them out with {drop}{' or --forbid' if forbid else ''}",
-            err=True,
+            f"be chosen; leave them out with {drop}{' or --forbid' if forbid else ''}"
         )
+        click.echo(for_terminal(message), err=True)
     unnamed = [Path(run.source).name for run in runs if np.all(np.asarray(run.subject) == NOBODY)]
     if len(unnamed) > 1:
         names = ", ".join(unnamed[:3]) + (", …" if len(unnamed) > 3 else "")

@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from mixnorm.commands.common import json_option, messages, print_json
+from mixnorm.montage.reading import SELECTION_NAME, read_selection
 from mixnorm.report import TABLE_FORMATS, table, write_report
-from mixnorm.report.page import PAGE_NAME, SELECTION_NAME, read_selection
-from mixnorm.report.selection_files import write_selection
+from mixnorm.report.page import PAGE_NAME
+from mixnorm.report.selection_files import write_selection, write_views
 from mixnorm.study import read_results
 
 
@@ -44,10 +45,12 @@ def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | No
 def _report_selection(folder: Path, out: Path, figures: bool, as_json: bool) -> None:
     with messages():
         selection = read_selection(folder / SELECTION_NAME)
-        files = write_selection(selection, out, figures)
+        # what was read stays as it is, also where an earlier version or another program wrote it
+        write = write_views if out.resolve() == folder.resolve() else write_selection
+        files = write(selection, out, figures)
     page = out / PAGE_NAME
     if as_json:
-        print_json({"page": str(page), "recommended": selection["recommended"]})
+        print_json({"page": str(page), "recommended": selection.to_json()["recommended"]})
     else:
         click.echo(str(page))
     for path in files:

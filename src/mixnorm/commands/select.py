@@ -1,10 +1,11 @@
-"""``mixnorm select RECORDING…``: from recordings to a montage, its honest score, and a page to decide from."""
+"""``mixnorm select RECORDING…``: from recordings to a montage, its held-out score, and a page to decide from."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from mixnorm.commands.common import (
 )
 from mixnorm.eeg import (
     PRESETS,
-    Parts,
+    Checkpoint,
     Preparation,
     Selection,
     SelectOptions,
@@ -36,41 +37,52 @@ from mixnorm.eeg import (
     read_recordings,
     select_montage,
 )
-from mixnorm.report.page import standing
+from mixnorm.montage import sentences
+from mixnorm.montage.result import Montage, SelectionResult, SubjectRow
+from mixnorm.report.safe_text import for_terminal
 from mixnorm.report.selection_files import write_decoders, write_selection
 from mixnorm.study.units import code_version
 
-POOLED = (
-    "montage-SUBJECT.mixnorm is a subject's own decoder, scored in the first column; montage.mixnorm is one of "
-    "all subjects' trials, for a newcomer, scored in the last: trained on the others alone, electrodes chosen by all."
-)
+#: Numbers of electrodes in the table, beside the chosen, the best and the largest.
 _SHOWN = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
 
 @click.command()
 @click.argument("recordings", nargs=-1, required=True)
-@click.option("--sensors", type=click.IntRange(1), metavar="K", help="Recommend so many electrodes.")
-@click.option("--keep", metavar="A,B,…", help="Electrodes that are in every montage.")
-@click.option("--forbid", metavar="A,B,…", help="Electrodes that are in none.")
+@click.option("--sensors", type=click.IntRange(1), metavar="K", help="Number of electrodes [default: chosen].")
+@click.option("--keep", metavar="A,B,…", help="Electrodes to include in every montage.")
+@click.option("--forbid", metavar="A,B,…", help="Electrodes to exclude.")
 @click.option(
     "--cost",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File of what electrodes cost: lines of NAME COST, or JSON; others cost 1.",
+    help="File with the costs of electrodes: lines of NAME COST, or JSON. Other electrodes cost 1.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of results [mixnorm-results/select-NAME].")
-@click.option("--preset", type=click.Choice(list(PRESETS)), help="Preparation; by default one that fits the kind.")
+@click.option("--out", type=click.Path(path_type=Path), help="Results folder [mixnorm-results/select-NAME].")
+@click.option("--preset", type=click.Choice(list(PRESETS)), help="Preparation [default: by file type].")
 @folds_option
-@click.option("--resamplings", default=50, show_default=True, type=click.IntRange(0), help="Pairs of halves; 0: none.")
-@click.option("--compare/--no-compare", default=True, show_default=True, help="Score the orders people use elsewhere.")
+@click.option(
+    "--resamplings",
+    default=50,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Number of half-sample pairs for stability selection (0 turns it off).",
+)
+@click.option(
+    "--compare/--no-compare",
+    default=True,
+    show_default=True,
+    help="Also score other ways to choose electrodes on the same folds.",
+)
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw figures as PNG and SVG.")
 @jobs_option
 @subjects_option
 @reading_options
 @json_option
 def select(recordings: tuple[str, ...], out: Path | None, figures: bool, as_json: bool, **options: Any) -> None:
-    """Say which electrodes of RECORDINGS are needed, what each buys and what leaving the rest off costs.
+    """Choose the electrodes of RECORDINGS that are needed.
 
-    Stopped at any moment, the same command continues where it was.
+    For every number of electrodes: the best montage, its AUC on held-out trials, and the contribution of each
+    electrode. If the command is stopped, run it again to continue.
     """
     with messages():
         asked = _asked(options)
@@ -78,36 +90,36 @@ def select(recordings: tuple[str, ...], out: Path | None, figures: bool, as_json
         _check_writable(folder)
         runs = read_recordings(*recordings, **read_options(options))
         describe(runs, (*asked.keep, *asked.forbid), forbid=True)
-        parts = Parts(folder / ".parts", repr(code_version()))
-        with stoppable(parts.folder):
-            found = _selected(runs, asked, parts)
-        files = write_selection(found.to_json(), folder, figures)
-        files += write_decoders(found, folder)
-        parts.remove()
-    by = found.source["folds"]["by"]
-    if asked.n_folds and by in ("session", "run"):
-        click.echo(f"Note: the folds are the {by}s; --folds counts only where there is one session.", err=True)
+        checkpoint = Checkpoint(folder / ".parts", repr(code_version()))
+        with stoppable(checkpoint.folder):
+            found = _selected(runs, asked, checkpoint)
+        # decoders first: they cannot be made from selection.json again
+        files = [*write_decoders(found, folder), *write_selection(found, folder, figures)]
+        checkpoint.remove()
+    kinds = found.source.folds.kinds
+    if asked.n_folds and len(kinds) == 1 and kinds[0] in ("session", "run"):
+        click.echo(f"Note: the folds are the {kinds[0]}s; --folds is used only with a single session.", err=True)
     if as_json:
         print_json(found.to_json())
     else:
-        click.echo(text(found.to_json()))
+        click.echo(text(found))
     for path in files:
         click.echo(str(path), err=True)
 
 
 def _check_writable(folder: Path) -> None:
-    """Find out before the work whether its results can be written; make nothing yet."""
+    """Check before the computation that results can be written; create nothing yet."""
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     try:
         with tempfile.TemporaryFile(dir=nearest):
             pass
     except OSError as error:
-        message = f"{folder}: nothing can be written there ({error.strerror}); give another --out."
+        message = f"{folder}: no file can be written there ({error.strerror}); give another --out."
         raise click.ClickException(message) from None
 
 
 def _asked(options: dict[str, Any]) -> SelectOptions:
-    """Take the options of the selection out of those of the command; the rest is about reading."""
+    """Take the options of the selection out of those of the command; the remaining ones are about reading."""
     preset, cost = options.pop("preset"), options.pop("cost")
     return SelectOptions(
         sensors=options.pop("sensors"),
@@ -122,63 +134,73 @@ def _asked(options: dict[str, Any]) -> SelectOptions:
     )
 
 
-def _selected(runs: list, asked: SelectOptions, parts: Parts) -> Selection:
+def _selected(runs: list, asked: SelectOptions, checkpoint: Checkpoint) -> Selection:
     with progress(None, "select") as bar, warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: _say(bar, f"Warning: {as_options(str(message))}")
 
-        def tell(what: str) -> None:
+        def show(message: str) -> None:
+            bar.write(for_terminal(message), file=sys.stderr)
+
+        def next_step(name: str) -> None:
             bar.update()
-            bar.set_description(what)
+            bar.set_description(for_terminal(name))
 
-        return select_montage(runs, asked, tell, replace(parts, tell=lambda what: _say(bar, what)))
-
-
-def _say(bar: Any, what: str) -> None:
-    bar.write(what, file=sys.stderr)
+        warnings.showwarning = lambda message, *_: show(f"Warning: {as_options(str(message))}")
+        return select_montage(runs, asked, next_step, replace(checkpoint, progress=show))
 
 
-def text(found: dict[str, Any]) -> str:
-    """A selection (as JSON) in words."""
-    source, recommended, montages = found["source"], found["recommended"], found["montages"]
-    chosen = next(row for row in montages if row["n_sensors"] == recommended["n_sensors"])
+def text(found: SelectionResult) -> str:
+    """A selection in words."""
+    source, recommended = found.source, found.recommended
+    chosen = f"{recommended.n_sensors} of {sentences.count(len(found.sensors), 'electrode')}"
     lines = [
-        f"{source['n_trials']} trials, {source['n_targets']} of them targets; "
-        f"{source['folds']['count']} folds by {source['folds']['by']}",
+        f"{sentences.count(source.n_trials, 'trial')}, {source.n_targets} of them targets; "
+        f"{sentences.count(source.folds.count, 'fold')} by {' and '.join(source.folds.kinds)}",
         "",
-        *_table(montages, recommended["n_sensors"], standing(found)),
+        *_table(found),
         "",
-        f"{len(chosen['sensors'])} of {len(found['sensors'])} electrodes: {', '.join(chosen['sensors'])}",
-        recommended["reason"],
-        recommended["caution"],
-        *_by_subject(found["by_subject"]),
-        (found["stability"] or {}).get("statement"),
-        source["optimistic"],
+        f"{sentences.headline(recommended)}." if sentences.headline(recommended) else None,
+        f"{chosen}: {_names(found.montage)}",
+        sentences.reason(recommended),
+        sentences.caution(recommended),
+        *_by_subject(found.by_subject or ()),
+        sentences.stability(found.stability) if found.stability else None,
+        sentences.optimistic(source.folds),
     ]
     return "\n".join(line for line in lines if line is not None)
 
 
-def _table(montages: list[dict[str, Any]], chosen: int, called: str) -> list[str]:
-    """Some of the montages, among them the recommended one, the best and the largest."""
-    best = max(montages, key=lambda row: -1.0 if row["auc"] is None else row["auc"])["n_sensors"]
-    lines = ["electrodes  AUC    95 % interval   the last one in"]
-    for row in montages:
-        if row["n_sensors"] in (*_SHOWN, chosen, best, montages[-1]["n_sensors"]):
-            span = "–" if row["low"] is None else f"{row['low']:.3f} … {row['high']:.3f}"
-            marks = [word for word, n in ((called, chosen), ("best", best)) if n == row["n_sensors"]]
-            mark = f"  ← {', '.join(marks)}" if marks else ""
-            auc = "–" if row["auc"] is None else f"{row['auc']:.3f}"
-            lines.append(f"{row['n_sensors']:10d}  {auc:5s}  {span:15s} {row['sensors'][-1]}{mark}")
-    return lines
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(for_terminal(name) for name in names)
 
 
-def _by_subject(rows: list[dict[str, Any]] | None) -> list[str]:
-    """What each subject's decoder scores with the common montage, and the pooled one on a subject it has not seen."""
+def _table(found: SelectionResult) -> list[str]:
+    """Some of the montages, among them the chosen one, the best and the largest."""
+    recommended, largest = found.recommended, found.montages[-1].n_sensors
+    marked = {sentences.label(recommended): recommended.n_sensors, "best": recommended.best_n_sensors}
+    rows = [one for one in found.montages if one.n_sensors in (*_SHOWN, *marked.values(), largest)]
+    return ["electrodes  AUC    95 % interval   added electrode", *(_row(one, marked) for one in rows)]
+
+
+def _row(montage: Montage, marked: dict[str, int]) -> str:
+    known = montage.low is not None and montage.high is not None
+    span = f"{montage.low:.3f} … {montage.high:.3f}" if known else "–"
+    marks = [word for word, n_sensors in marked.items() if n_sensors == montage.n_sensors]
+    mark = f"  ← {', '.join(marks)}" if marks else ""
+    return f"{montage.n_sensors:10d}  {_auc(montage.auc):5s}  {span:15s} {_names(montage.sensors[-1:])}{mark}"
+
+
+def _by_subject(rows: Sequence[SubjectRow]) -> list[str]:
+    """AUC of each subject's decoder with the common and the own montage, and of a decoder of the other subjects."""
     if not rows:
         return []
-    width = max(10, *(len(row["subject"]) for row in rows))
-    lines = ["", f"{'subject':{width}s}  AUC    own montage's  as a newcomer"]
+    width = max(10, *(len(for_terminal(row.subject)) for row in rows))
+    lines = ["", f"{'subject':{width}s}  common montage  own montage  as new subject"]
     for row in rows:
-        numbers = ("–" if row[name] is None else f"{row[name]:.3f}" for name in ("common_auc", "auc", "newcomer_auc"))
-        few = f"  ({row['caution']})" if row["caution"] else ""
-        lines.append("{:{width}s}  {:5s}  {:13s}  {:5s}".format(row["subject"], *numbers, width=width) + few)
-    return [*lines, POOLED, ""]
+        common, own, new = (_auc(value) for value in (row.common_auc, row.auc, row.new_subject_auc))
+        few = f"  ({sentences.few_trials(row.few_trials)})" if row.few_trials else ""
+        lines.append(f"{for_terminal(row.subject):{width}s}  {common:14s}  {own:11s}  {new:14s}{few}".rstrip())
+    return [*lines, sentences.NEW_SUBJECT, ""]
+
+
+def _auc(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

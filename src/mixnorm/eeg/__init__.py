@@ -22,16 +22,18 @@ from mixnorm.eeg.stream import StreamDecoder, StreamScore
 
 #: Names of `mixnorm.montage`, which is built on this package; they are imported from there when they are asked for.
 _OF_MONTAGE = {
-    "Parts": "checkpoint",
-    "SelectOptions": "selection",
-    "Selection": "selection",
-    "read_costs": "constraints",
-    "select_montage": "selection",
+    "Checkpoint": ("checkpoint", "Checkpoint"),
+    "Parts": ("checkpoint", "Checkpoint"),  # the name before version 0.2
+    "SelectOptions": ("selection", "SelectOptions"),
+    "Selection": ("selection", "Selection"),
+    "read_costs": ("constraints", "read_costs"),
+    "select_montage": ("selection", "select_montage"),
 }
 
 __all__ = [
     "PRESETS",
     "ChannelScaler",
+    "Checkpoint",
     "Cohort",
     "Decoder",
     "Design",
@@ -68,4 +70,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _OF_MONTAGE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"mixnorm.montage.{_OF_MONTAGE[name]}"), name)
+    module, own_name = _OF_MONTAGE[name]
+    return getattr(import_module(f"mixnorm.montage.{module}"), own_name)

@@ -26,6 +26,12 @@ def use_device(device: str | None) -> Iterator[None]:
     device : str or None
         "cuda", "cuda:1" …, of PyTorch or else of CuPy. None or "cpu": on the host, as without it.
 
+    Notes
+    -----
+    Electrode selection (`mixnorm.eeg.select_montage`) uses the device for its path, its stability selection and its
+    decoders. The classifiers that score its montages are fitted on the host: each starts from the solution with one
+    sensor less, so that there is only one small problem at a time and nothing to batch.
+
     Examples
     --------
     >>> import numpy as np

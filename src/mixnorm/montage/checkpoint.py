@@ -1,8 +1,8 @@
-"""Finished parts of a long computation, kept in a folder until the whole is done: stopped, it goes on from there.
+"""Checkpoints of a long computation: finished parts are kept in a folder, so that it can be stopped and resumed.
 
-A part is one file, ``DIGEST-NAME-NUMBER.npz``. The digest is of everything the result depends on (data, wishes,
-version), so that no part of another computation is ever taken for one of this. Nothing in a file is executed or
-unpickled: it holds arrays, and one text that says how they belong together. Numbers come back bit for bit.
+A part is one file, ``DIGEST-NAME-NUMBER.npz``. The digest is that of everything the result depends on (data,
+constraints, version), so that a part of another computation is never used. Nothing in a file is executed or unpickled:
+it holds arrays, and one text that says how they belong together. Numbers are restored bit for bit.
 """
 
 from __future__ import annotations
@@ -21,76 +21,104 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from mixnorm.core.files import whole_file
 from mixnorm.estimators.stability import StabilitySelection
-from mixnorm.montage.scoring import Models, Tested
+from mixnorm.montage.refits import HeldOutScores, Models
 
-Call = tuple[Callable, tuple, dict]
-"""A function and its arguments, as ``joblib.delayed`` gives them."""
-
-# A file may name no other class than these.
-_CLASSES = {kind.__name__: kind for kind in (Models, Tested, StabilitySelection)}
+#: The classes that a file may contain, by name.
+_CLASSES = {kind.__name__: kind for kind in (Models, HeldOutScores, StabilitySelection)}
 _MISSING = object()
 
 
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A function and its arguments, to be called later."""
+
+    function: Callable
+    positional: tuple
+    named: dict[str, Any]
+
+    @classmethod
+    def of(cls, function: Callable, *positional: Any, **named: Any) -> Call:
+        """Write the call as it would be made: ``Call.of(f, 1, b=2)`` for ``f(1, b=2)``."""
+        return cls(function, positional, named)
+
+    def result(self) -> Any:
+        """Call the function."""
+        return self.function(*self.positional, **self.named)
+
+
 @dataclass(frozen=True)
-class Parts:
-    """Where parts are kept, and of what computation.
+class Checkpoint:
+    """Where finished parts are kept.
 
     Attributes
     ----------
     folder : path
-        Made when the first part is finished.
+        Created when the first part is finished.
     version : str
-        Of the code: a part that another version computed is not taken.
-    tell : callable
-        Is told, in words, how many parts were taken from the folder.
+        Version of the code: parts computed by another version are not used.
+    progress : callable
+        Called with a message that says how many parts were taken from the folder.
     """
 
     folder: Path
     version: str
-    tell: Callable[[str], None] = lambda what: None
+    progress: Callable[[str], None] = lambda message: None
 
-    def run(self, name: str, digest: str, calls: Iterable[Call], n_jobs: int | None = None) -> list[Any]:
-        """Results of the calls, in order: those in the folder, and the others computed and kept one by one.
+    def run(self, name: str, about: str, calls: Iterable[Call], n_jobs: int | None = None) -> list[Any]:
+        """Results of the calls, in order: read from the folder where they are there, otherwise computed and kept.
 
         Parameters
         ----------
         name : str
-            Of the calls, among those of one computation.
-        digest : str
-            Of all that their results depend on, as :func:`digest` gives it.
-        calls : iterable of delayed calls
+            Name of the calls, unique within one computation.
+        about : str
+            Digest of everything that the results depend on, see :func:`digest`.
+        calls : iterable of Call
         n_jobs : int or None
-            So many at a time.
+            Number of processes.
         """
         calls = list(calls)
-        stem = f"{_digest_of([self.version, digest, name])}-{re.sub(r'[^a-zA-Z0-9]+', '-', name)}"
-        places = [self.folder / f"{stem}-{number}.npz" for number in range(len(calls))]
-        results = [_read(place) for place in places]
+        stem = f"{digest(self.version, about, name)}-{re.sub(r'[^a-zA-Z0-9]+', '-', name)}"
+        paths = [self.folder / f"{stem}-{number}.npz" for number in range(len(calls))]
+        results = [_read(path) for path in paths]
         missing = [number for number, result in enumerate(results) if result is _MISSING]
         if len(missing) < len(calls):
-            self.tell(f"{name}: {len(calls) - len(missing)} of {len(calls)} parts taken from {self.folder}")
-        done = run_calls((call_of(_kept, places[number], calls[number]) for number in missing), n_jobs)
+            self.progress(f"{name}: {len(calls) - len(missing)} of {len(calls)} parts taken from {self.folder}")
+        done = _run_calls((Call.of(_keep_result, paths[number], calls[number]) for number in missing), n_jobs)
         for number, result in zip(missing, done, strict=True):
             results[number] = result
         return results
 
     def remove(self) -> None:
-        """Remove the folder, once the whole is written elsewhere."""
+        """Remove the folder, once all results are written elsewhere."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def call_of(function: Callable, *positional: Any, **named: Any) -> Call:
-    """A call to be made later."""
-    return function, positional, named
+@dataclass(frozen=True)
+class Work:
+    """How the calls of one computation are run: with a checkpoint or without, and in how many processes.
+
+    Attributes
+    ----------
+    checkpoint : Checkpoint or None
+    about : str
+        Digest of everything that the results depend on; not needed without a checkpoint.
+    n_jobs : int or None
+    """
+
+    checkpoint: Checkpoint | None = None
+    about: str = ""
+    n_jobs: int | None = None
+
+    def run(self, name: str, calls: Iterable[Call]) -> list[Any]:
+        """Results of the calls, in order."""
+        if self.checkpoint is None:
+            return _run_calls(calls, self.n_jobs)
+        return self.checkpoint.run(name, self.about, calls, self.n_jobs)
 
 
-def run_calls(calls: Iterable[Call], n_jobs: int | None = None) -> list[Any]:
-    """Results of delayed calls, in order, so many at a time."""
-    return Parallel(n_jobs=n_jobs)(delayed(_made)(*call) for call in calls)
-
-
-def _made(function: Callable, positional: tuple, named: dict) -> Any:
-    return function(*positional, **named)
+def _run_calls(calls: Iterable[Call], n_jobs: int | None) -> list[Any]:
+    return Parallel(n_jobs=n_jobs)(delayed(Call.result)(call) for call in calls)
 
 
 def digest(*values: Any) -> str:
@@ -101,10 +129,6 @@ def digest(*values: Any) -> str:
     >>> digest(np.zeros(2), 1) == digest(np.zeros(2), 1), digest(np.zeros(2)) == digest(np.zeros((2, 1)))
     (True, False)
     """
-    return _digest_of(values)
-
-
-def _digest_of(values: Iterable[Any]) -> str:
     found = hashlib.sha256()
     for value in values:
         if isinstance(value, np.ndarray):
@@ -115,29 +139,29 @@ def _digest_of(values: Iterable[Any]) -> str:
     return found.hexdigest()
 
 
-def _kept(place: Path, call: Call) -> Any:
-    """Make the call and keep its result; the file appears whole or not at all."""
-    result = _made(*call)
-    place.parent.mkdir(parents=True, exist_ok=True)
+def _keep_result(path: Path, call: Call) -> Any:
+    """Make the call and write its result to a file, which appears complete or not at all."""
+    result = call.result()
+    path.parent.mkdir(parents=True, exist_ok=True)
     arrays: list[np.ndarray] = []
     text = json.dumps(_packed(result, arrays))
-    with whole_file(place) as file:
+    with whole_file(path) as file:
         np.savez(file, text=np.array(text), **{f"array{number}": array for number, array in enumerate(arrays)})
     return result
 
 
-def _read(place: Path) -> Any:
-    """What was kept, or ``_MISSING`` where there is nothing or not what was written: it is then computed anew."""
+def _read(path: Path) -> Any:
+    """The result in a file, or ``_MISSING`` where there is no file or it is damaged: it is then computed again."""
     try:
-        with place.open("rb") as file, np.load(file, allow_pickle=False) as found:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
             arrays = [found[f"array{number}"] for number in range(len(found.files) - 1)]
             return _unpacked(json.loads(str(found["text"])), arrays)
-    except Exception:  # whatever a damaged file makes of its reader: an unknown compression, a password, …
+    except Exception:  # a damaged file can raise anything: unknown compression, password, …
         return _MISSING
 
 
 def _packed(value: Any, arrays: list[np.ndarray]) -> Any:
-    """JSON of a tree of lists, dicts, numbers, text and the classes above; arrays are set aside and numbered."""
+    """JSON of a tree of lists, dicts, numbers, text and the classes above; arrays are collected and numbered."""
     if isinstance(value, np.ndarray):
         arrays.append(value)
         return {"array": len(arrays) - 1}

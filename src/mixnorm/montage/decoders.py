@@ -1,4 +1,4 @@
-"""Decoders of a chosen montage: each subject's own, and one of all of them for a newcomer."""
+"""Decoders of a chosen montage: one for each subject, and one of all subjects for a new subject."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from mixnorm.estimators.svc import GroupSVC
 def pooled_decoder(
     design: Design, sensors: Sequence[str], alphas: Mapping[str, float], recordings: Sequence[Any]
 ) -> Decoder:
-    """One classifier of all trials, whoever's they are, at the median of the subjects' alphas."""
+    """One classifier trained on the trials of all subjects, at the median of the subjects' alphas."""
     return _decoder(design, sensors, float(np.median(list(alphas.values()))), recordings)
 
 
 def decoders_by_subject(
     design: Design, sensors: Sequence[str], alphas: Mapping[str, float], recordings: Sequence[Any]
 ) -> dict[str, Decoder]:
-    """A decoder of each subject's own trials, at the subject's own alpha."""
+    """One decoder for each subject, trained on the subject's trials at the subject's alpha."""
     return {
         name: _decoder(trials_of(design, design.subject == name), sensors, alpha, recordings)
         for name, alpha in alphas.items()
     }
 
 
-def newcomer_aucs(design: Design, sensors: Sequence[str], alphas: Mapping[str, float]) -> dict[str, float]:
-    """AUC on each subject's trials of the pooled classifier of all others.
+def new_subject_aucs(design: Design, sensors: Sequence[str], alphas: Mapping[str, float]) -> dict[str, float]:
+    """AUC on each subject's trials of the classifier trained on the pooled trials of all other subjects.
 
-    The electrodes are the given ones, and their choice has seen these trials; the classifier has not.
+    The classifier has not seen these trials; the choice of the electrodes has.
     """
     part = _with_sensors(design, sensors)
     found = {}
@@ -49,15 +49,15 @@ def newcomer_aucs(design: Design, sensors: Sequence[str], alphas: Mapping[str, f
 
 
 def trials_of(design: Design, mask: NDArray[np.bool_]) -> Design:
-    """Some of the trials."""
+    """Some of the trials of a design."""
     names = ("X", "y", "subject", "session", "character", "stimulus", "onset", "run")
     return replace(design, **{name: getattr(design, name)[mask] for name in names})
 
 
 def _decoder(design: Design, sensors: Sequence[str], alpha: float, recordings: Sequence[Any]) -> Decoder:
-    """The decoder of a montage; it asks for no other electrodes, but for those of the reference."""
+    """The decoder of a montage; it requires no other electrodes, except those of the reference."""
     reference = design.preparation.reference
-    if reference == "average":  # of all electrodes: then all are needed
+    if reference == "average":  # the average is over all electrodes, so that the decoder requires all of them
         beta = {i: np.inf for i, name in enumerate(design.ch_names) if name not in sensors}
         classifier = GroupSVC(float(alpha), penalty="l2", group_weights=beta)
         return Decoder.from_design(design, recordings[0].ch_names if recordings else None, classifier)

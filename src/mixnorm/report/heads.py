@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mixnorm.eeg.positions import on_page
+from mixnorm.report.safe_text import for_figure
 
 _COLOUR = "#D55E00"
 #: Width of the ring of a sensor that was chosen in all splits but one or so, as a share of its size.
@@ -50,6 +51,7 @@ def draw_head(
 
 def _write_name(axes: Any, name: str, spot: tuple[float, float], size: float, inside: str) -> None:
     """Inside the marker where there is room, else above it."""
+    name = for_figure(name)
     if size >= _SMALLEST_WITH_NAME:
         axes.annotate(name, spot, ha="center", va="center", fontsize=0.4 * size, zorder=4, color=inside)
         return
@@ -80,7 +82,7 @@ def draw_montage(
             own = size * (0.45 + 0.55 * weights[name] / largest)
             style = {"markerfacecolor": _COLOUR, "markeredgecolor": _COLOUR, "markersize": own}
             above = {"xytext": (0, 0.5 * own), "textcoords": "offset points", "va": "bottom"}
-            axes.annotate(name, (x, y), ha="center", fontsize=6, zorder=4, **above)
+            axes.annotate(for_figure(name), (x, y), ha="center", fontsize=6, zorder=4, **above)
         else:
             style = {"markerfacecolor": "white", "markeredgecolor": "#9a9a9a", "markersize": 0.4 * size}
         axes.plot([x], [y], marker="o", linestyle="", zorder=3 if name in weights else 2, **style)

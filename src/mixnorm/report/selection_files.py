@@ -1,11 +1,13 @@
-"""What `mixnorm select` leaves in a folder: the selection, the montage, the page, the figures."""
+"""The files that `mixnorm select` writes into a folder: the selection, the montage, the page, the figures."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,43 +15,53 @@ from typing import Any
 import numpy as np
 
 from mixnorm.core.files import write_text
-from mixnorm.eeg import Selection
 from mixnorm.eeg.readers.guard import require
 from mixnorm.estimators.persistence import save
+from mixnorm.montage import sentences
+from mixnorm.montage.reading import SELECTION_NAME
+from mixnorm.montage.result import SelectionResult
+from mixnorm.montage.selection import Selection
 from mixnorm.report.figures import save_figure
 from mixnorm.report.heads import draw_montage, unknown_below
-from mixnorm.report.page import PAGE_NAME, SELECTION_NAME, headline, standing, write_page
+from mixnorm.report.page import PAGE_NAME, write_page
+from mixnorm.report.safe_text import for_figure, for_spreadsheet
 
-# Okabe and Ito's colours, told apart by people who see colours differently
+# The colours of Okabe and Ito, which people with a colour vision deficiency can tell apart
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#000000")
 _MARKERS = "os^Dv"
 
 
-def write_selection(selection: Mapping[str, Any], folder: str | Path, figures: bool = True) -> list[Path]:
-    """Write a selection (as its ``to_json`` gives it) and all that shows it; each file appears whole or not at all.
+def write_selection(selection: SelectionResult, folder: str | Path, figures: bool = True) -> list[Path]:
+    """Write selection.json and everything that shows it; each file appears complete or not at all.
 
     Parameters
     ----------
-    selection : dict
+    selection : SelectionResult
     folder : path
-        Made if need be.
+        Created if it does not exist.
     figures : bool
-        Whether to draw; needs matplotlib (the extra ``report``).
+        Whether to draw figures; needs matplotlib (the extra ``report``).
 
     Returns
     -------
     list of Path
-        selection.json, montage.json, montage.tsv, index.html, and figures as PNG and SVG.
+        selection.json and the files of `write_views`.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    document = write_text(folder / SELECTION_NAME, _json(selection.to_json()) + "\n")
+    return [document, *write_views(selection, folder, figures)]
+
+
+def write_views(selection: SelectionResult, folder: str | Path, figures: bool = True) -> list[Path]:
+    """Write montage.json, montage.tsv, index.html, and the figures as PNG and SVG into a folder that exists."""
+    folder = Path(folder)
     files = [
-        write_text(folder / SELECTION_NAME, _json(selection) + "\n"),
-        write_text(folder / "montage.json", _json(montage(selection)) + "\n"),
+        write_text(folder / "montage.json", _json(montage_json(selection)) + "\n"),
         write_text(folder / "montage.tsv", _tsv(selection) + "\n"),
+        write_page(selection, folder / PAGE_NAME),
     ]
-    files.append(write_page(dict(selection), folder / PAGE_NAME))
-    if not figures:  # those of an earlier selection would show another montage
+    if not figures:  # figures of an earlier selection would show another montage
         for name in ("montage", "auc-sensors"):
             for suffix in (".png", ".svg"):
                 (folder / name).with_suffix(suffix).unlink(missing_ok=True)
@@ -60,8 +72,9 @@ def write_selection(selection: Mapping[str, Any], folder: str | Path, figures: b
 
 
 def write_decoders(selection: Selection, folder: str | Path) -> list[Path]:
-    """Write the decoder of the recommended montage (montage.mixnorm), of several subjects also each one's own."""
+    """Write the decoder of the montage (montage.mixnorm) and, with several subjects, that of each subject."""
     folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     names = _file_names(selection.decoders)
     files = {folder / "montage.mixnorm": selection.decoder}
     files |= {folder / name: decoder for name, decoder in zip(names, selection.decoders.values(), strict=True)}
@@ -71,7 +84,7 @@ def write_decoders(selection: Selection, folder: str | Path) -> list[Path]:
 
 
 def _file_names(subjects: Iterable[str]) -> list[str]:
-    """Names that every file system takes, one for each subject, no two alike where capitals do not count."""
+    """File names that every file system accepts, one for each subject, distinct also where case does not count."""
     names: list[str] = []
     for subject in subjects:
         plain = re.sub(r"[^\w-]+", "_", subject)[:80]
@@ -81,74 +94,75 @@ def _file_names(subjects: Iterable[str]) -> list[str]:
     return [f"montage-{name}.mixnorm" for name in names]
 
 
-def recommended(selection: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry of the recommended montage."""
-    return next(m for m in selection["montages"] if m["n_sensors"] == selection["recommended"]["n_sensors"])
-
-
-def montage(selection: Mapping[str, Any]) -> dict[str, Any]:
-    """The recommended montage alone."""
-    chosen = recommended(selection)
+def montage_json(selection: SelectionResult) -> dict[str, Any]:
+    """The document ``montage.json``: the montage put forward, without the others."""
+    chosen, recommended = selection.chosen, selection.recommended
     return {
         "format": "mixnorm-montage",
-        "version": 1,
-        "sensors": chosen["sensors"],
-        **{name: chosen[name] for name in ("auc", "low", "high", "cost")},
-        **{name: selection["recommended"][name] for name in ("reason", "caution")},
+        "version": 2,
+        "sensors": list(chosen.sensors),
+        **{name: getattr(chosen, name) for name in ("auc", "low", "high", "cost")},
+        "verdict": recommended.verdict,
+        "reason": sentences.reason(recommended),
+        "caution": sentences.caution(recommended),
     }
 
 
-def draw_recommended(selection: Mapping[str, Any]) -> Any:
-    """The recommended montage on a head: its sensors filled, as large as their weights, all others hollow."""
-    chosen = recommended(selection)
-    weights = {name: float(np.linalg.norm(chosen["weights"][name])) for name in chosen["sensors"]}
-    spots = unknown_below([None if s["x"] is None else (s["x"], s["y"]) for s in selection["sensors"]])
+def draw_recommended(selection: SelectionResult) -> Any:
+    """The montage put forward on a head: its electrodes filled, their size by weight, all others hollow."""
+    chosen, recommended = selection.chosen, selection.recommended
+    weights = {name: float(np.linalg.norm(_floats(chosen.weights[name]))) for name in chosen.sensors}
+    spots = unknown_below([None if s.x is None or s.y is None else (s.x, s.y) for s in selection.sensors])
     figure = require("matplotlib.figure", "report").Figure(figsize=(5.0, 5.2), layout="constrained")
     axes = figure.subplots()
-    draw_montage(axes, [s["name"] for s in selection["sensors"]], spots, weights, 72 * 5.0 / 2.7)
-    all_ = len(selection["sensors"])
-    few = f"{chosen['n_sensors']} of {all_} electrode{'s' if all_ > 1 else ''}, AUC {chosen['auc']:.3f}"
-    lines = [headline(selection), f"{standing(selection).capitalize()}: {few}" if headline(selection) else few]
-    axes.set_title("\n".join(line for line in (*lines, _caution(selection, 62)) if line), fontsize=10)
-    figure.supxlabel("Filled: chosen, as large as its weights. Hollow: not chosen.", fontsize=8)
+    draw_montage(axes, [s.name for s in selection.sensors], spots, weights, 72 * 5.0 / 2.7)
+    auc = "unknown" if chosen.auc is None else f"{chosen.auc:.3f}"
+    few = f"{chosen.n_sensors} of {sentences.count(len(selection.sensors), 'electrode')}, AUC {auc}"
+    unsure = recommended.verdict == "unsure"
+    lines = [
+        sentences.headline(recommended),
+        f"{sentences.label(recommended).capitalize()}: {few}" if unsure else few,
+        _caution(selection, 62),
+    ]
+    axes.set_title("\n".join(line for line in lines if line), fontsize=10)
+    figure.supxlabel("Filled: chosen, size by weight. Hollow: not chosen.", fontsize=8)
     return figure
 
 
-def draw_curves(selection: Mapping[str, Any]) -> Any:
-    """AUC against the number of sensors: ours with its interval, the compared orders, the recommended montage."""
+def draw_curves(selection: SelectionResult) -> Any:
+    """AUC against the number of electrodes: ours with its interval, the compared orders, the montage put forward."""
     figure = require("matplotlib.figure", "report").Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
-    for place, curve in reversed(list(enumerate(selection["curves"]))):
+    for place, curve in reversed(list(enumerate(selection.curves))):
         style = {"color": _COLOURS[place % len(_COLOURS)], "marker": _MARKERS[place % len(_MARKERS)]}
-        axes.plot(
-            curve["n_sensors"], _floats(curve["auc"]), markersize=3, linewidth=1.2, label=curve["method"], **style
-        )
-        if place == 0 and curve["low"] and curve["high"]:
-            band = (_floats(curve["low"]), _floats(curve["high"]))
-            axes.fill_between(curve["n_sensors"], *band, color=style["color"], alpha=0.15, linewidth=0)
-    chosen = recommended(selection)
+        name = for_figure(curve.method)
+        axes.plot(curve.n_sensors, _floats(curve.auc), markersize=3, linewidth=1.2, label=name, **style)
+        if place == 0 and curve.low and curve.high:
+            band = (_floats(curve.low), _floats(curve.high))
+            axes.fill_between(curve.n_sensors, *band, color=style["color"], alpha=0.15, linewidth=0)
+    chosen = selection.chosen
     mark = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "color": _COLOURS[0], "linestyle": ""}
-    axes.plot([chosen["n_sensors"]], [chosen["auc"]], label=standing(selection), **mark)
+    axes.plot([chosen.n_sensors], _floats([chosen.auc]), label=sentences.label(selection.recommended), **mark)
     axes.set_xlabel("Electrodes")
-    axes.set_ylabel("AUC on test trials (band: 95 % interval)")
+    axes.set_ylabel("AUC on held-out trials (band: 95 % interval)")
     axes.grid(color="#e5e5e5", linewidth=0.6)
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    title = [line for line in (headline(selection), _caution(selection, 80)) if line]
+    title = [line for line in (sentences.headline(selection.recommended), _caution(selection, 80)) if line]
     axes.set_title("\n".join(title), fontsize=10)
     _draw_chance(axes)
     axes.legend(frameon=False, fontsize=8)
     return figure
 
 
-def _caution(selection: Mapping[str, Any], width: int) -> str:
-    """What must be known before the montage is trusted, in lines of so many letters."""
-    return textwrap.fill(selection["recommended"]["caution"] or "", width)
+def _caution(selection: SelectionResult, width: int) -> str:
+    """The caution in lines of at most so many characters."""
+    return textwrap.fill(sentences.caution(selection.recommended) or "", width)
 
 
 def _draw_chance(axes: Any) -> None:
-    """A line at 0.5 where the axis of AUCs, kept within 0 and 1, has it."""
+    """A line at chance level, if the axis of AUCs, limited to 0 … 1, contains it."""
     low, high = axes.get_ylim()
     low, high = max(low, 0.0), min(high, 1.0)
     axes.set_ylim(low, high)
@@ -158,18 +172,26 @@ def _draw_chance(axes: Any) -> None:
         axes.annotate("chance", (1, 0.5), **place, ha="right", va="bottom", fontsize=8, color="#555555")
 
 
-def _floats(values: list[float | None]) -> np.ndarray:
+def _floats(values: Sequence[float | None]) -> np.ndarray:
     return np.array([np.nan if value is None else value for value in values])
 
 
-def _tsv(selection: Mapping[str, Any]) -> str:
-    """Names in order of importance, with place on the head, cost and stability; n/a for what is not known."""
-    about = {sensor["name"]: sensor for sensor in selection["sensors"]}
-    columns = ("name", "x", "y", "cost", "stability")
-    rows = [[about[name][column] for column in columns] for name in recommended(selection)["sensors"]]
-    lines = ["\t".join("n/a" if value is None else str(value) for value in row) for row in rows]
-    return "\n".join(["\t".join(columns), *lines])
+def _tsv(selection: SelectionResult) -> str:
+    """Names in order of importance, with position on the head, cost and stability; n/a for what is not known.
+
+    Names that a spreadsheet would read as a formula have an apostrophe in front (`from_spreadsheet` removes it), and
+    names with tabs, quotes or line breaks are quoted as in CSV.
+    """
+    sensors = {sensor.name: sensor for sensor in selection.sensors}
+    columns = ("x", "y", "cost", "stability")
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter="\t", lineterminator="\n")
+    writer.writerow(("name", *columns))
+    for name in selection.montage:
+        values = [getattr(sensors[name], column) for column in columns]
+        writer.writerow((for_spreadsheet(name), *("n/a" if value is None else value for value in values)))
+    return text.getvalue().removesuffix("\n")
 
 
-def _json(document: Mapping[str, Any]) -> str:
+def _json(document: dict[str, Any]) -> str:
     return json.dumps(document, allow_nan=False, ensure_ascii=False, indent=1)

@@ -1,4 +1,4 @@
-// AUC against number of electrodes: our curve with its interval, everyone else's, and where the reader is.
+// AUC against the number of electrodes: our curve with its interval, the compared methods, the montage on the screen.
 
 const CURVE = { left: 38, right: 14, top: 12, bottom: 40 };
 const OURS = "mixnorm";
@@ -6,11 +6,11 @@ const CHANCE = 0.5;
 const MANY = 16; // electrodes; with more, the axis is logarithmic
 const TRIANGLE = "M0 0 6 9H-6Z";
 
-function makeCurve(selection, standing, choose) {
+function makeCurve(selection, name, choose) {
   const curves = oursFirst(selection);
   const counts = selection.montages.map((montage) => montage.n_sensors);
   const holder = byId("curve");
-  const values = makeCurveKey(curves, standing);
+  const values = makeCurveKey(curves, name);
   let plot = null;
   let shown = null;
   set(holder, {
@@ -52,7 +52,7 @@ function makeCurve(selection, standing, choose) {
   return { show };
 }
 
-/** All curves, ours first; where there is none of ours it is made from the montages. */
+/** All curves, ours first; if ours is missing it is made from the montages. */
 function oursFirst({ curves, montages }) {
   const ours = curves.find((curve) => curve.method === OURS) ?? {
     method: OURS,
@@ -62,18 +62,18 @@ function oursFirst({ curves, montages }) {
   return [ours, ...curves.filter((curve) => curve !== ours)];
 }
 
-/** Where a key leads on a slider of positions 0 … last, or null. */
+/** New position on a slider of positions 0 … last after a key was pressed, or null. */
 function keyTarget(key, at, last) {
   const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -5, PageUp: 5 };
   const to = { Home: 0, End: last }[key] ?? (key in steps ? at + steps[key] : null);
   return to === null ? null : Math.max(0, Math.min(last, to));
 }
 
-/** What a method reaches with `n` electrodes; where that was not tried, with the nearest number that was. */
+/** AUC of a method with `n` electrodes; if it was not scored there, with the nearest number that was. */
 function scoreText(curve, n) {
-  const tried = curve.n_sensors.filter((_, i) => curve.auc[i] !== null);
-  if (!tried.length) return DASH;
-  const closest = tried.reduce((found, m) => (Math.abs(m - n) < Math.abs(found - n) ? m : found));
+  const scored = curve.n_sensors.filter((_, i) => curve.auc[i] !== null);
+  if (!scored.length) return DASH;
+  const closest = scored.reduce((found, m) => (Math.abs(m - n) < Math.abs(found - n) ? m : found));
   const score = aucText(curve.auc[curve.n_sensors.indexOf(closest)]);
   return closest === n ? score : `${score} with ${closest}`;
 }
@@ -84,7 +84,7 @@ function drawCurves(curves, counts, recommended, width) {
   const svg = canvas(width, height, { "aria-hidden": "true" });
   const all = [...counts, ...curves.flatMap((curve) => curve.n_sensors)];
   const [fewest, most] = [Math.min(...all), Math.max(...all)];
-  // the first few electrodes matter most: with many, each doubling gets the same room
+  // the first electrodes matter most: with many, each doubling gets the same width
   const x = (most > MANY ? logarithmic : linear)(fewest, most, left + 8, width - right - 8);
   const [low, high] = aucRange(curves);
   const inside = linear(low, high, height - bottom, top);
@@ -107,7 +107,7 @@ function drawCurves(curves, counts, recommended, width) {
   return { svg, width, x, y, here, dot };
 }
 
-/** Every number where they are few, else powers of two and the last one, unless it would touch the one before. */
+/** Every number if they are few, else powers of two and the last one, unless it would overlap the one before. */
 function countTicks(fewest, most) {
   if (most <= MANY) return multiples(fewest, most, 1);
   const powers = multiples(0, Math.log2(most), 1).map((power) => 2 ** power).filter((n) => n >= fewest);
@@ -119,7 +119,7 @@ function chanceLine(left, right, y) {
   return draw("g", { class: "chance" }, draw("line", { x1: left, x2: right, y1: y, y2: y }), word);
 }
 
-/** Every curve and the whole of our interval, within 0 and 1: cut off, it would look narrower than it is. */
+/** Range of all curves and of our whole interval, within 0 and 1: a clipped interval would look too narrow. */
 function aucRange(curves) {
   const known = (lists) => lists.flatMap((list) => list ?? []).filter((value) => value !== null);
   const values = [...known(curves.map((curve) => curve.auc)), ...known([curves[0].low, curves[0].high])];
@@ -148,8 +148,8 @@ function drawMethod(curve, index, x, y, ticks) {
   return group;
 }
 
-/** The key; it also says what each method reaches with as many electrodes. Returns the places of these values. */
-function makeCurveKey(curves, standing) {
+/** The legend, with the AUC of each method at the current number of electrodes. Returns the elements of these values. */
+function makeCurveKey(curves, name) {
   const picture = (width, ...parts) =>
     draw("svg", { viewBox: `0 0 ${width} 14`, width, height: 14, "aria-hidden": "true" }, ...parts);
   const values = curves.map(() => make("span", { class: "value" }));
@@ -161,6 +161,6 @@ function makeCurveKey(curves, standing) {
     return make("li", {}, picture(34, sample), `${curve.method} `, values[i]);
   });
   const mark = draw("path", { class: "recommended-mark", d: TRIANGLE, transform: translate(8, 2) });
-  byId("curve-key").replaceChildren(...entries, make("li", {}, picture(16, mark), standing));
+  byId("curve-key").replaceChildren(...entries, make("li", {}, picture(16, mark), name));
   return values;
 }

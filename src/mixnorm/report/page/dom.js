@@ -1,4 +1,4 @@
-// Elements, always with text as text: nothing from the selection is ever parsed as HTML.
+// Elements with text: nothing from the selection is ever parsed as HTML.
 
 const byId = (id) => document.getElementById(id);
 
@@ -18,7 +18,7 @@ function dress(element, attributes, children) {
   return element;
 }
 
-/** Attributes of an element; null or false takes one away. */
+/** Attributes of an element; null or false removes one. */
 function set(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === false) element.removeAttribute(name);
@@ -26,7 +26,7 @@ function set(element, attributes) {
   }
 }
 
-/** A drawing that is `width` × `height` pixels where there is room and shrinks where there is not. */
+/** A drawing of `width` × `height` pixels that shrinks if there is less space. */
 function canvas(width, height, attributes = {}) {
   return draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, ...attributes });
 }
@@ -39,11 +39,11 @@ function onWidth(element, redraw) {
     if (width > 0 && width !== last) redraw((last = width));
   };
   look();
-  // not at once: what is drawn may change sizes that this very round of notices is about, and browsers complain
+  // in the next frame: drawing may change the sizes being reported, which browsers report as an error
   new ResizeObserver(() => requestAnimationFrame(look)).observe(element);
 }
 
-/** Copy text; where the browser refuses, select it in `shown`, so that Ctrl+C will do. */
+/** Copy text; if the browser refuses, select it in `shown`, so that Ctrl+C copies it. */
 async function copyText(text, shown) {
   try {
     await navigator.clipboard.writeText(text);
@@ -54,7 +54,7 @@ async function copyText(text, shown) {
   }
 }
 
-/** A button that copies what `shown` says at that moment. */
+/** A button that copies the current text of `shown`. */
 function makeCopyButton(button, shown) {
   const label = button.textContent;
   button.addEventListener("click", async () => {

@@ -1,11 +1,11 @@
-// The head seen from above. Every electrode is drawn where it sits and nothing is drawn in between:
-// hollow when it is left out, filled when it is chosen, larger with more weight, its ring wider the more stable it is.
+// The head seen from above. Every electrode is drawn at its position and nothing is interpolated in between:
+// hollow if it is not chosen, filled if it is chosen, larger with more weight, with a wider ring if it is more stable.
 
 const TALLEST_HEAD = 460;
 const LETTER = 0.66; // mean width of a letter, as a share of the font size, in a wide bold font
 const LISTED = { smallest: 8, largest: 8 }; // beside the head there is room for one size only
 
-/** `onLook(name)` is called when a reader turns to an electrode. */
+/** `onLook(name)` is called when an electrode is clicked, focused or pointed at. */
 function makeHead(sensors, onLook) {
   const placed = sensors.filter((sensor) => sensor.x !== null && sensor.y !== null);
   const glyphs = new Map();
@@ -44,7 +44,7 @@ function makeHead(sensors, onLook) {
   }
 
   return {
-    /** Light the electrodes of a montage: `weights` maps chosen name → norm, `describe` name → sentence. */
+    /** Show the electrodes of a montage: `weights` maps chosen name → norm, `describe` name → sentence. */
     show(weights, describe) {
       shown = { weights, describe };
       paint();
@@ -54,7 +54,7 @@ function makeHead(sensors, onLook) {
         glyph.element.classList.toggle("looked", glyph.name === name);
         if (glyph.placed) set(glyph.element, { tabindex: glyph.name === name ? 0 : -1 });
       }
-      // one electrode is always reachable by Tab, also when the one looked at has no place on the head
+      // one electrode can always be reached by Tab, also if the current one has no position on the head
       if (placed.length && !placed.some((sensor) => sensor.name === name)) {
         set(glyphs.get(placed[0].name).element, { tabindex: 0 });
       }
@@ -89,7 +89,7 @@ function paintElectrode(glyph, share, sizes, sentence) {
   glyph.title.textContent = sentence;
 }
 
-/** Chosen names first; a name that would run into one already written waits for the reader to point at it. */
+/** Chosen names first; a name that would overlap one already written is shown only when it is pointed at. */
 function writeNames(glyphs, sizes) {
   const written = [];
   const isChosen = (glyph) => glyph.element.dataset.chosen === "true";
@@ -103,7 +103,7 @@ function writeNames(glyphs, sizes) {
   }
 }
 
-/** Where things go on a drawing `width` pixels wide: the head has radius 1, and electrodes may lie outside it. */
+/** Layout of a drawing `width` pixels wide: the head has radius 1, and electrodes may lie outside it. */
 function frameHead(placed, width) {
   const margin = 0.12;
   const across = Math.max(1.12, ...placed.map((sensor) => Math.abs(sensor.x) + margin));
@@ -126,7 +126,7 @@ function electrodeSizes(placed, radius) {
     return Math.min(2, ...distances.filter((distance) => distance > 0.02));
   };
   const rooms = new Map(placed.map((sensor) => [sensor.name, 0.49 * radius * toNearest(sensor)]));
-  // a few close pairs should not make all the others small: they alone are held back
+  // a few close pairs should not make all the others small: only these are drawn smaller
   const usual = [...rooms.values()].sort((a, b) => a - b)[Math.floor(placed.length / 5)];
   const largest = Math.max(6, Math.min(21, usual));
   const letters = Math.max(2, ...placed.map((sensor) => sensor.name.length));
@@ -161,7 +161,7 @@ function walk(event, glyphs) {
 }
 
 function showNoHead() {
-  byId("scalp-title").textContent = "Which ones";
+  byId("scalp-title").textContent = "Electrodes";
   document.querySelector("main").classList.add("no-head");
 }
 
@@ -177,12 +177,12 @@ function makeHeadKey(sensors) {
   };
   const entries = [
     [[sample(true, 6, 1), sample(true, 9, 1)], "chosen; larger: more weight"],
-    [[sample(false, 7, 1)], "left out"],
+    [[sample(false, 7, 1)], "not chosen"],
   ];
   if (sensors.some((sensor) => sensor.stability !== null)) {
     entries.push([[sample(true, 8, 1), sample(true, 8, 4)], "wider ring: more stable"]);
   }
   if (sensors.some((sensor) => sensor.keep)) entries.push([[sample(true, 8, 1.5, " kept")], "always kept"]);
-  if (sensors.some((sensor) => sensor.forbid)) entries.push([[sample(false, 8, 1.5, " forbidden")], "not allowed"]);
+  if (sensors.some((sensor) => sensor.forbid)) entries.push([[sample(false, 8, 1.5, " forbidden")], "forbidden"]);
   byId("head-key").replaceChildren(...entries.map(([samples, label]) => make("li", {}, ...samples, label)));
 }

@@ -1,4 +1,4 @@
-// Numbers as a reader wants them. An AUC is a fraction with three digits and no leading zero: .903
+// Numbers as text. An AUC is a fraction with three digits and no leading zero: .903
 
 const DASH = "–";
 
@@ -6,7 +6,7 @@ function aucText(value, digits = 3) {
   return value === null || value === undefined ? DASH : value.toFixed(digits).replace(/^0(?=\.)/, "");
 }
 
-/** [.88, .92]; three digits where intervals are so narrow that two would hide them. */
+/** [.88, .92]; three digits if an interval is too narrow for two. */
 function makeIntervalText(montages) {
   const digits = montages.some(({ low, high }) => low !== null && high !== null && high - low < 0.02) ? 3 : 2;
   return ({ low, high }) =>
@@ -32,7 +32,7 @@ function firstFew(names) {
 
 const norm = (trace) => Math.hypot(...trace);
 
-/** Three significant digits, no exponent where it can be helped. */
+/** Three significant digits, with an exponent only for very small and very large numbers. */
 function plain(value) {
   const usual = value === 0 || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e4);
   return (usual ? String(Number(value.toPrecision(3))) : value.toExponential(1)).replace("-", "−");
@@ -45,7 +45,7 @@ function niceStep(span, pieces) {
   return power * [1, 2, 5, 10].find((factor) => factor * power >= raw * 0.999);
 }
 
-/** The multiples of `step` in [low, high], free of rounding dust. */
+/** The multiples of `step` in [low, high], without rounding errors. */
 function multiples(low, high, step) {
   const first = Math.ceil(low / step - 1e-9);
   const last = Math.floor(high / step + 1e-9);

@@ -1,30 +1,29 @@
-// The page: one montage is shown at a time, and one electrode is looked at.
+// The page: one montage is shown at a time, and one electrode in detail.
 
 const selection = JSON.parse(byId("selection").textContent);
 const { source, sensors, montages, recommended } = selection;
 const sensorNamed = new Map(sensors.map((sensor) => [sensor.name, sensor]));
 const intervalText = makeIntervalText(montages);
-// what the montage put forward is called: "recommended" only where that can be said with confidence
-const { standing } = document.body.dataset;
-const sure = standing === "recommended";
-const best = nearest(recommended.n_sensors);
-const state = { montage: best, weights: new Map(), sensor: best.sensors[0] };
+// what the montage put forward is called in marks: "recommended", "asked for", …
+const { label: mark } = document.body.dataset;
+const chosen = nearest(recommended.n_sensors);
+const state = { montage: chosen, weights: new Map(), sensor: chosen.sensors[0] };
 const timers = {};
 
 writeAnswer();
 writeSure();
 fillSubjects(selection.by_subject);
-const markRow = makeMontageTable(selection, standing, intervalText);
+const markRow = makeMontageTable(selection, mark, intervalText);
 const markPath = makePath(selection.path);
 const head = makeHead(sensors, look);
-const curve = makeCurve(selection, standing, choose);
+const curve = makeCurve(selection, mark, choose);
 const traces = makeTraces(selection);
 makeSlider();
 makeCopyButton(byId("copy-recommended"), byId("recommended-names"));
 makeCopyButton(byId("copy"), byId("names"));
 makeTheme();
 makePrint();
-// from the event: by now the address may have been written over by the montage before
+// from the event: the address may have been overwritten by the previous montage
 addEventListener("hashchange", (event) => show(fromHash(new URL(event.newURL).hash)));
 show(fromHash(location.hash));
 look(state.montage.sensors[0]);
@@ -41,7 +40,7 @@ function choose(n) {
 
 function fromHash(hash) {
   const asked = /^#k=(\d+)$/.exec(hash);
-  return asked ? nearest(Number(asked[1])) : best;
+  return asked ? nearest(Number(asked[1])) : chosen;
 }
 
 function show(montage) {
@@ -67,12 +66,12 @@ function writeFigures(montage) {
   byId("auc").textContent = aucText(montage.auc);
   byId("interval").textContent = intervalText(montage);
   byId("drop-sensor").textContent = drop ? drop.sensor : DASH;
-  byId("drop-change").textContent = drop ? `AUC ${changeText(drop.auc_change)}` : "nothing left to drop";
+  byId("drop-change").textContent = drop ? `AUC ${changeText(drop.auc_change)}` : "the only electrode";
   byId("names").textContent = montage.sensors.join(", ");
-  // not `disabled`, which would take the focus away from a reader who has just pressed it
+  // not `disabled`, which would take the focus away from a button that was just pressed
   set(byId("fewer"), { "aria-disabled": String(montage === montages[0]) });
   set(byId("more"), { "aria-disabled": String(montage === montages.at(-1)) });
-  set(byId("return"), { "aria-pressed": String(montage === best) });
+  set(byId("return"), { "aria-pressed": String(montage === chosen) });
 }
 
 function look(name) {
@@ -82,15 +81,15 @@ function look(name) {
   byId("looking").textContent = describe(name);
 }
 
-/** "Pz: number 1 of 8, 23 % of the weight, stability 98 %" */
+/** "Pz: rank 1 of 8, 23 % of the weight, stability 98 %" */
 function describe(name) {
   const { keep, forbid, stability } = sensorNamed.get(name);
   const rank = [...state.weights.keys()].indexOf(name) + 1;
   const total = [...state.weights.values()].reduce((a, b) => a + b, 0) || 1;
-  const parts = rank ? [`number ${rank} of ${state.weights.size}`] : ["left out"];
+  const parts = rank ? [`rank ${rank} of ${state.weights.size}`] : ["not chosen"];
   if (rank) parts.push(`${percent(state.weights.get(name) / total)} of the weight`);
   if (keep) parts.push("always kept");
-  if (forbid) parts.push("not allowed");
+  if (forbid) parts.push("forbidden");
   if (stability !== null) parts.push(`stability ${percent(stability)}`);
   return `${name}: ${parts.join(", ")}`;
 }
@@ -102,10 +101,10 @@ function scoreWithInterval(montage) {
 
 function spoken(montage) {
   const score = `${count(montage.n_sensors, "electrode")}: AUC ${scoreWithInterval(montage)}.`;
-  return montage.drop ? `${score} Next to drop: ${dropText(montage.drop)}.` : score;
+  return montage.drop ? `${score} Least important: ${dropText(montage.drop)}.` : score;
 }
 
-/** Once things have settled: a slider on its way should neither chatter nor fill the history. */
+/** Wait until the slider rests: screen readers and the browser history should not get every step. */
 function later(name, action) {
   clearTimeout(timers[name]);
   timers[name] = setTimeout(action, 250);
@@ -113,23 +112,23 @@ function later(name, action) {
 
 function writeAnswer() {
   const whole = montages.at(-1);
-  const all = whole.n_sensors === sensors.length ? "the whole cap" : `all ${whole.n_sensors} allowed`;
-  const rest = whole === best ? "" : `; ${all} ${aucText(whole.auc)}`;
+  const all = whole.n_sensors === sensors.length ? "all electrodes" : `all ${whole.n_sensors} allowed electrodes`;
+  const rest = whole === chosen ? "" : `; ${all}: ${aucText(whole.auc)}`;
   byId("recordings").textContent = `Which electrodes do I need? ${firstFew(source.recordings)}`;
-  const few = `${best.n_sensors} of ${count(sensors.length, "electrode")}`;
-  const score = `: AUC ${scoreWithInterval(best)}${rest}`;
-  if (sure) {
+  const few = `${chosen.n_sensors} of ${count(sensors.length, "electrode")}`;
+  const score = `: AUC ${scoreWithInterval(chosen)}${rest}`;
+  if (recommended.verdict === "unsure") {
+    // the headline is in the page already, and says that no montage is recommended
+    byId("answer").after(byId("caution"));
+    const which = `${capital(mark)}: ${chosen.sensors.join(", ")} (${few}${score}).`;
+    byId("reason").textContent = `${which} ${recommended.reason}`;
+  } else {
     byId("answer").replaceChildren(make("strong", {}, few), score);
     byId("reason").textContent = recommended.reason;
-  } else {
-    // the headline is there already, and says that there is no answer
-    byId("answer").after(byId("caution"));
-    const why = recommended.reason.slice(byId("answer").textContent.length + 1);
-    byId("reason").textContent = `${capital(standing)}: ${best.sensors.join(", ")} (${few}${score}).${why}`;
   }
   byId("caution").hidden = !recommended.caution;
   byId("caution").textContent = recommended.caution ?? "";
-  byId("recommended-names").textContent = best.sensors.join(", ");
+  byId("recommended-names").textContent = chosen.sensors.join(", ");
   byId("n-all").textContent = `of ${sensors.length}`;
   byId("optimistic").hidden = !source.optimistic;
   byId("optimistic").textContent = source.optimistic ?? "";
@@ -140,15 +139,15 @@ function writeSure() {
   const { by } = source.folds;
   const folds = count(source.folds.count, "fold");
   byId("stability").textContent = stability
-    ? `${stability.statement} Stable: ${stability.selected.join(", ") || "none"}.`
-    : "Stability was not computed for this selection.";
+    ? `Stability selection: ${stability.selected.join(", ") || "no electrode"}. ${stability.statement}`
+    : "Stability selection was turned off.";
   byId("scoring").textContent =
-    `AUC by nested cross-validation, ${folds} by ${by}: nothing about a test fold was used in ` +
-    "choosing. Intervals are at 95 %, corrected for overlapping training sets (Nadeau and Bengio)." +
-    (best.high - best.low > 0.5 ? ` With ${folds} they say next to nothing.` : "");
+    `AUC by nested cross-validation, ${folds} by ${by}: electrodes and classifier were chosen without the ` +
+    "held-out fold. The intervals have a level of 95 %, corrected for overlapping training sets (Nadeau and Bengio 2003)." +
+    (chosen.high - chosen.low > 0.5 ? ` With ${folds} they are too wide to be useful.` : "");
   byId("source").textContent =
     `${source.recordings.join(", ")}; ${count(source.subjects.length, "subject")}; ${count(source.n_trials, "trial")}, ` +
-    `${source.n_targets} of them ${source.classes[1]}; ${source.preparation}. Made by mixnorm.`;
+    `${source.n_targets} of them ${source.classes[1]}; ${source.preparation}. Created by mixnorm.`;
 }
 
 function makeSlider() {
@@ -159,9 +158,9 @@ function makeSlider() {
   slider.addEventListener("input", () => choose(Number(slider.value)));
   byId("fewer").addEventListener("click", () => step(-1));
   byId("more").addEventListener("click", () => step(1));
-  byId("return").textContent = `${capital(standing)}: ${best.n_sensors}`;
-  byId("return").addEventListener("click", () => show(best));
-  byId("mark").style.setProperty("--at", (best.n_sensors - fewest) / (most - fewest || 1));
+  byId("return").textContent = `${capital(mark)}: ${chosen.n_sensors}`;
+  byId("return").addEventListener("click", () => show(chosen));
+  byId("mark").style.setProperty("--at", (chosen.n_sensors - fewest) / (most - fewest || 1));
 }
 
 function makeTheme() {
@@ -178,12 +177,12 @@ function makeTheme() {
   rename();
 }
 
-/** On paper: the montage put forward, whatever is on the screen. */
+/** Print the montage put forward, whichever is on the screen. */
 function makePrint() {
-  let before = best;
+  let before = chosen;
   addEventListener("beforeprint", () => {
     before = state.montage;
-    show(best);
+    show(chosen);
   });
   addEventListener("afterprint", () => show(before));
 }

@@ -1,8 +1,8 @@
-// The path, for those who want to know: how many electrodes are in at each strength of the penalty.
+// The regularisation path: how many electrodes are selected at each strength of the penalty.
 
 const PATH = { height: 160, left: 38, right: 14, top: 10, bottom: 40 };
 
-/** Returns a function that marks where the path takes in as many electrodes as the montage shown. */
+/** Returns a function that marks where the path first has as many electrodes as the montage shown. */
 function makePath(path) {
   byId("path").hidden = !path;
   if (!path) return () => {};
@@ -28,16 +28,16 @@ function pathText(path, at, n) {
   if (at < 0) {
     return `The path ends at alpha = ${plain(path.alphas.at(-1))} with ${count(path.n_selected.at(-1), "electrode")}.`;
   }
-  const there = `${path.n_selected[at]} of them, AUC ${aucText(path.auc?.[at])}`;
+  const there = `${path.n_selected[at]} selected, AUC ${aucText(path.auc?.[at])}`;
   const alpha = plain(path.alphas[at]);
-  return `As the penalty is loosened, ${n} or more electrodes are first in at alpha = ${alpha} (${there}).`;
+  return `As the penalty decreases, ${n} or more electrodes are first selected at alpha = ${alpha} (${there}).`;
 }
 
 function drawPath(path, width) {
   const { height, left, right, top, bottom } = PATH;
   const [first, last] = [path.alphas[0], path.alphas.at(-1)];
   const most = Math.max(1, ...path.n_selected);
-  const svg = canvas(width, height, { role: "img", "aria-label": "Electrodes taken in along the path of alphas" });
+  const svg = canvas(width, height, { role: "img", "aria-label": "Number of selected electrodes along the path of alphas" });
   const x = logarithmic(first, last, left, width - right);
   const y = linear(0, most, height - bottom, top);
   const powers = multiples(Math.log10(last), Math.log10(first), 1).map((power) => 10 ** power);
@@ -48,7 +48,7 @@ function drawPath(path, width) {
   const dot = draw("circle", { class: "here-dot", r: 6 });
   svg.append(
     valueAxis(multiples(0, most, Math.max(1, niceStep(most, 4))), y, left, width - right, String),
-    baseAxis(powers.length ? powers : [first], x, height - bottom, plain, "alpha, the strength of the penalty"),
+    baseAxis(powers.length ? powers : [first], x, height - bottom, plain, "alpha, strength of the penalty"),
     line(steps, { class: "trace weight" }),
     dot,
   );

@@ -1,4 +1,4 @@
-// What the plots share: scales, axes, lines with dashes and markers of their own.
+// Parts of all plots: scales, axes, lines, dashes and markers.
 
 const linear = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
 
@@ -17,7 +17,7 @@ const MARKERS = {
   bar: "M-2-5H2V5H-2Z",
 };
 
-// ours first; told apart by dash and marker, and only then by colour
+// ours first; methods differ in dash and marker, not only in colour
 const STYLES = [
   { marker: "circle", dash: null },
   { marker: "triangle", dash: "7 4" },
@@ -54,7 +54,7 @@ function valueAxis(values, y, left, right, text) {
   return draw("g", { class: "axis" }, ...parts);
 }
 
-/** Values below the plot, and below them what they are. */
+/** Values below the plot, and below them the name of the axis. */
 function baseAxis(values, x, bottom, text, name) {
   const [first, last] = [x(values[0]), x(values.at(-1))];
   return draw(

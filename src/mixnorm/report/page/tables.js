@@ -1,8 +1,8 @@
-// The same as text: every montage, every subject.
+// Tables of all montages and all subjects.
 
 function fillTable(table, caption, heads, rows) {
   const [, ...said] = heads;
-  // with the roles it is a table to every reader, also where it is laid out as a list
+  // with roles it remains a table to screen readers, also where it is laid out as a list
   const body = rows.map(([first, ...cells]) =>
     make(
       "tr",
@@ -21,7 +21,7 @@ function fillTable(table, caption, heads, rows) {
   stackWhereTooWide(table);
 }
 
-/** Where its columns do not fit side by side, each row becomes a list of what the columns are called and hold. */
+/** If the columns do not fit side by side, each row is shown as a list of column names and values. */
 function stackWhereTooWide(table) {
   const holder = table.parentElement;
   onWidth(holder, () => {
@@ -33,17 +33,17 @@ function stackWhereTooWide(table) {
 const dropText = (drop) => (drop ? `${drop.sensor}: ${changeText(drop.auc_change)}` : DASH);
 
 /** Returns a function that marks the row of the montage shown. */
-function makeMontageTable({ montages, recommended, sensors }, standing, intervalText) {
+function makeMontageTable({ montages, recommended, sensors }, mark, intervalText) {
   const priced = sensors.some((sensor) => sensor.cost !== 1);
   const number = (n) =>
-    n === recommended.n_sensors ? make("span", {}, `${n} `, make("small", {}, standing)) : String(n);
+    n === recommended.n_sensors ? make("span", {}, `${n} `, make("small", {}, mark)) : String(n);
   const price = (text) => (priced ? [text] : []);
   const rows = montages.map((m) => [
     ...[number(m.n_sensors), aucText(m.auc), intervalText(m), dropText(m.drop)],
     ...[...price(plain(m.cost)), m.sensors.join(", ")],
   ]);
   const names = "Names, in order of importance";
-  const heads = ["Electrodes", "AUC", "95 % interval", "Next to drop", ...price("Price"), names];
+  const heads = ["Electrodes", "AUC", "95 % interval", "Least important", ...price("Cost"), names];
   const table = byId("montage-table");
   fillTable(table, "Montages by number of electrodes", heads, rows);
   const rowOf = new Map(montages.map((m, i) => [m.n_sensors, table.tBodies[0].rows[i]]));
@@ -61,12 +61,12 @@ function fillSubjects(rows) {
     byId("subject-table"),
     "Montages by subject",
     [
-      ...["Subject", "AUC, common montage", "AUC, own montage", "Own against common", "AUC as a newcomer"],
+      ...["Subject", "AUC, common montage", "AUC, own montage", "Difference", "AUC as new subject"],
       ...["Own electrodes", "Names"],
     ],
     rows.map((row) => [
       row.caution ? make("span", {}, row.subject, make("small", {}, row.caution)) : row.subject,
-      ...[aucText(row.common_auc), aucText(row.auc), gain(row), aucText(row.newcomer_auc)],
+      ...[aucText(row.common_auc), aucText(row.auc), gain(row), aucText(row.new_subject_auc)],
       ...[String(row.n_sensors), row.sensors.join(", ")],
     ]),
   );

@@ -1,23 +1,23 @@
 // Over time, per electrode: evoked responses of both classes, activation pattern (Haufe), weights of the classifier.
-// One scale per kind, the same for every electrode, so that heights can be compared.
+// One scale per kind, the same for every electrode, so that amplitudes can be compared.
 
 const CARD = { width: 190, left: 4, right: 4, high: 46, gap: 17, bottom: 18 };
 const DETAIL = { left: 46, right: 12, top: 24 };
 const FIRST_CARDS = 12;
 
-/** Small plots of the chosen electrodes, and a large one of the electrode that is looked at. */
+/** Small plots of the chosen electrodes, and a large one of the current electrode. */
 function makeTraces(selection) {
   const { times, evoked, source } = selection;
   const evokedRange = evoked && rangeOf(source.classes.flatMap((label) => Object.values(evoked[label])));
   const state = { montage: null, ranges: null, looked: null, all: false };
 
-  /** What there is to draw of an electrode: without weights when it is left out. */
+  /** The rows of plots of an electrode: without weights if it is not chosen. */
   function rowsOf(name) {
     const { patterns, weights } = state.montage;
     const { ranges } = state;
     const rows = [];
     if (evoked) {
-      // targets over the others; the second class is the target
+      // targets are drawn over nontargets; the second class is the target
       const traces = source.classes.map((label) => evoked[label][name]);
       rows.push({ title: "evoked", unit: source.unit, range: evokedRange, kinds: ["nontarget", "target"], traces });
     }
@@ -45,7 +45,7 @@ function makeTraces(selection) {
     if (!state.looked || !state.montage || !detail.clientWidth) return;
     const rows = rowsOf(state.looked);
     const plots = rows.map((row, i) => drawDetail(state.looked, row, times, detail.clientWidth, i === rows.length - 1));
-    const left = state.looked in state.montage.weights ? "" : ", left out of this montage";
+    const left = state.looked in state.montage.weights ? "" : ", not in this montage";
     detail.replaceChildren(make("figcaption", {}, make("strong", {}, state.looked), left), ...plots);
   }
 
@@ -142,5 +142,5 @@ function makeTimeKey(classes, hasEvoked) {
   const entries = hasEvoked ? [["target", classes[1]], ["nontarget", classes[0]]] : [];
   entries.push(["pattern", "activation pattern (Haufe)"], ["weight", "weights of the classifier"]);
   const items = entries.map(([kind, text]) => make("li", {}, sample(kind), text));
-  byId("time-key").replaceChildren(...items, make("li", {}, "one scale for all electrodes"));
+  byId("time-key").replaceChildren(...items, make("li", {}, "same scale for all electrodes"));
 }

@@ -1,0 +1,146 @@
+"""From scored montages and trials to the typed records of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixnorm.eeg.design import Design
+from mixnorm.eeg.positions import on_page
+from mixnorm.eeg.preparation import Preparation
+from mixnorm.eeg.splitting import Folds
+from mixnorm.estimators.stability import StabilitySelection
+from mixnorm.montage.constraints import Constraints
+from mixnorm.montage.intervals import corrected_interval, mean_known
+from mixnorm.montage.plain import number, numbers
+from mixnorm.montage.result import (
+    CLASSES,
+    Curve,
+    Drop,
+    Evoked,
+    FoldsUsed,
+    Montage,
+    SensorInfo,
+    Source,
+    Stability,
+)
+from mixnorm.montage.scoring import ScoredMontages
+from mixnorm.montage.trials import SubjectTrials
+
+
+def curve_of(method: str, sizes: NDArray, by_fold: NDArray[np.float64], ratio: float) -> Curve:
+    """AUC (sizes, folds) against the number of sensors."""
+    low, high = corrected_interval(by_fold, ratio)
+    return Curve(
+        method=method,
+        n_sensors=tuple(int(size) for size in sizes),
+        auc=numbers(mean_known(by_fold, axis=1), 6),
+        low=numbers(low, 6),
+        high=numbers(high, 6),
+    )
+
+
+def stability_of(found: StabilitySelection | None, ch_names: Sequence[str]) -> Stability | None:
+    """The result of stability selection by channel names; None where there was none."""
+    if found is None:
+        return None
+    return Stability(
+        n_resamplings=int(found.n_resamplings),
+        n_first=int(found.n_sensors),
+        threshold=number(found.threshold),
+        error_bound=number(found.error_bound),
+        selected=tuple(ch_names[int(i)] for i in found.selected),
+    )
+
+
+def montages_of(
+    design: Design, constraints: Constraints, subjects: Sequence[SubjectTrials], found: ScoredMontages
+) -> tuple[Montage, ...]:
+    """One montage for each number of sensors."""
+    names, mean, (low, high) = design.ch_names, found.mean, found.interval()
+    weights, patterns = weights_and_patterns(design.preparation, subjects, found)
+    montages = []
+    for place, size in enumerate(found.sizes):
+        chosen = found.order[:size]
+        drop = Drop(names[chosen[-1]], number(mean[place - 1] - mean[place], 6)) if place else None
+        montages.append(
+            Montage(
+                n_sensors=int(size),
+                sensors=tuple(names[i] for i in chosen),
+                auc=number(mean[place], 6),
+                low=number(low[place], 6),
+                high=number(high[place], 6),
+                cost=number(constraints.cost[chosen].sum()),
+                drop=drop,
+                weights={names[i]: numbers(weights[place, i]) for i in chosen},
+                patterns={names[i]: numbers(patterns[place, i]) for i in chosen},
+            )
+        )
+    return tuple(montages)
+
+
+def weights_and_patterns(
+    preparation: Preparation, subjects: Sequence[SubjectTrials], found: ScoredMontages
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    r"""Weights on the scaled signals, and activation patterns in the recording's unit, (S, G, r): means over subjects.
+
+    A = Cov(X) w / Var(X w) on the features of the montage (Haufe et al. 2014).
+    """
+    weights, patterns = [], []
+    for one, models in zip(subjects, found.models, strict=True):
+        scaler = preparation.scaler().fit(one.X)
+        flat = scaler.transform(one.X).reshape(len(one.X), -1)
+        flat = flat - flat.mean(axis=0)
+        w = models.coefs.reshape(len(models.sizes), -1)
+        scores = flat @ w.T
+        variance = np.maximum(scores.var(axis=0), np.finfo(float).tiny)
+        pattern = np.where(w != 0, (flat.T @ scores / len(flat) / variance).T, 0.0).reshape(models.coefs.shape)
+        weights.append(models.coefs)
+        patterns.append(pattern * scaler.scale_[:, None])
+    return np.mean(weights, axis=0), np.mean(patterns, axis=0)
+
+
+def source_of(design: Design, recordings: Sequence[Any], folds: Mapping[str, Folds], n_scored: int) -> Source:
+    """Where the trials come from; ``folds`` of every subject, ``n_scored`` of which were scored."""
+    return Source(
+        recordings=tuple(FilePath(str(recording.source)).name for recording in recordings),
+        subjects=tuple(dict.fromkeys(design.subject.tolist())),
+        n_trials=len(design),
+        n_targets=int(design.y.sum()),
+        classes=CLASSES,
+        preparation=design.preparation.describe(),
+        unit="µV",
+        folds=FoldsUsed(n_scored, {name: one.by for name, one in folds.items()}),
+    )
+
+
+def sensors_of(design: Design, constraints: Constraints, stable: StabilitySelection | None) -> tuple[SensorInfo, ...]:
+    """All sensors, in recording order."""
+    places = on_page(design.positions)
+    return tuple(
+        SensorInfo(
+            name=name,
+            x=number(places[i, 0]),
+            y=number(places[i, 1]),
+            keep=bool(constraints.keep[i]),
+            forbid=bool(constraints.forbid[i]),
+            cost=number(constraints.cost[i]),
+            stability=None if stable is None else number(stable.frequencies[i]),
+        )
+        for i, name in enumerate(design.ch_names)
+    )
+
+
+def evoked_of(design: Design) -> Evoked:
+    """Mean responses of both classes at every sensor."""
+    means = {name: design.X[design.y == label].mean(axis=0) for label, name in enumerate(CLASSES)}
+    return Evoked(
+        **{
+            kind: {name: numbers(row) for name, row in zip(design.ch_names, mean, strict=True)}
+            for kind, mean in means.items()
+        }
+    )

@@ -1,0 +1,64 @@
+"""Which of the scored montages to recommend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mixnorm.montage.caution import chance_level, few_folds, few_trials
+from mixnorm.montage.plain import number
+from mixnorm.montage.result import Recommendation, verdict_of
+from mixnorm.montage.scoring import ScoredMontages
+from mixnorm.montage.trials import SubjectTrials
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Indices of the chosen and of the best montage among the sizes, and the standard error of their difference."""
+
+    chosen: int
+    best: int
+    standard_error: float
+
+
+def smallest_near_best(found: ScoredMontages) -> Choice:
+    """Choose the smallest montage whose AUC is within one standard error (of the difference) of the best."""
+    best = int(np.argmax(found.mean))
+    error = found.error_of_difference(best)
+    chosen = int(np.flatnonzero(found.mean >= found.mean[best] - error)[0])
+    return Choice(chosen, best, float(error[chosen]))
+
+
+def choose(found: ScoredMontages, asked: int | None) -> Choice:
+    """Choose the montage with the number of sensors asked for; None: the smallest near the best."""
+    near = smallest_near_best(found)
+    if asked is None:
+        return near
+    chosen = int(np.flatnonzero(found.sizes == asked)[0])
+    return Choice(chosen, near.best, float(found.error_of_difference(near.best)[chosen]))
+
+
+def recommend(
+    found: ScoredMontages, choice: Choice, asked: int | None, subjects: Sequence[SubjectTrials]
+) -> Recommendation:
+    """Say what is known about the chosen montage, and whether it can be recommended.
+
+    Nothing is recommended with confidence where a class has too few trials, or where the 95 % interval of the best or
+    of the chosen montage includes chance level. Too few folds are reported otherwise, but do not change the verdict.
+    """
+    few, chance = few_trials(subjects), chance_level(found, choice.chosen)
+    verdict = verdict_of(asked, few, chance)
+    return Recommendation(
+        n_sensors=int(found.sizes[choice.chosen]),
+        verdict=verdict,
+        n_asked=asked,
+        best_n_sensors=int(found.sizes[choice.best]),
+        best_auc=number(found.mean[choice.best], 6),
+        below_best=number(found.mean[choice.best] - found.mean[choice.chosen], 6),
+        standard_error=number(choice.standard_error, 6),
+        few_trials=few,
+        chance_level=chance,
+        few_folds=None if verdict == "unsure" else few_folds(found),
+    )

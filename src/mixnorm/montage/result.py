@@ -1,0 +1,334 @@
+"""The result of electrode selection: typed records, from which JSON, tables, figures, page and text are made.
+
+Every record checks its fields against each other when it is built, whether by `select_montage` or from a file. What
+the fields mean is described in ``docs/electrodes.md``. Sentences are not stored: `sentences` makes them from the
+fields, and `SelectionResult.to_json` adds them to the document for programs that only show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from mixnorm.montage import sentences
+from mixnorm.montage.plain import to_plain
+
+FORMAT, VERSION = "mixnorm-selection", 2
+CLASSES = ("nontarget", "target")
+Verdict = Literal["recommended", "asked", "unsure"]
+FoldKind = Literal["session", "run", "character", "block"]
+Trace = tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class FoldsUsed:
+    """Outer folds: how many were scored, and what they are made of, by subject."""
+
+    count: int
+    by_subject: Mapping[str, FoldKind]
+
+    @property
+    def kinds(self) -> tuple[FoldKind, ...]:
+        """What the folds are made of, each kind once."""
+        return tuple(dict.fromkeys(self.by_subject.values()))
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the trials come from."""
+
+    recordings: tuple[str, ...]
+    subjects: tuple[str, ...]
+    n_trials: int
+    n_targets: int
+    classes: tuple[str, ...]
+    preparation: str
+    unit: str
+    folds: FoldsUsed
+
+    def __post_init__(self) -> None:
+        if self.classes != CLASSES:
+            raise ValueError(f"classes: expected {list(CLASSES)}, but got {list(self.classes)}.")
+        _check_same(self.folds.by_subject, self.subjects, "folds.by_subject")
+
+
+@dataclass(frozen=True)
+class SensorInfo:
+    """One sensor: its place on a head seen from above (nose up, radius 1), constraints, cost and stability."""
+
+    name: str
+    x: float | None
+    y: float | None
+    keep: bool
+    forbid: bool
+    cost: float
+    stability: float | None
+
+
+@dataclass(frozen=True)
+class Drop:
+    """The least important sensor of a montage, and the change in AUC when it is removed."""
+
+    sensor: str
+    auc_change: float | None
+
+
+@dataclass(frozen=True)
+class Montage:
+    """The best montage of one size; ``low`` and ``high`` are the ends of the 95 % interval of ``auc``."""
+
+    n_sensors: int
+    sensors: tuple[str, ...]
+    auc: float | None
+    low: float | None
+    high: float | None
+    cost: float | None
+    drop: Drop | None
+    weights: Mapping[str, Trace] = field(repr=False)
+    patterns: Mapping[str, Trace] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.sensors) != self.n_sensors:
+            raise ValueError(f"n_sensors is {self.n_sensors}, but {len(self.sensors)} sensors are named.")
+        _check_same(self.weights, self.sensors, "weights")
+        _check_same(self.patterns, self.sensors, "patterns")
+
+
+@dataclass(frozen=True)
+class FewTrials:
+    """Numbers of trials of the classes that have too few of them; None for a class that has enough."""
+
+    n_targets: int | None
+    n_nontargets: int | None
+
+
+@dataclass(frozen=True)
+class ChanceLevel:
+    """A montage, the best or the chosen one, whose 95 % interval includes chance level."""
+
+    montage: Literal["best", "chosen"]
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class FewFolds:
+    """Too few folds for an interval over folds; ``low`` and ``high`` are that of the best montage."""
+
+    count: int
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The montage put forward, and what is known about it.
+
+    Attributes
+    ----------
+    n_sensors : int
+    verdict : "recommended", "asked" or "unsure"
+        "recommended": the smallest montage within one standard error of the best. "asked": the number of electrodes
+        was given. "unsure": no montage can be recommended with confidence (``few_trials`` or ``chance_level``).
+    n_asked : int or None
+        The number of electrodes that was asked for, if any.
+    best_n_sensors, best_auc
+        Size and AUC of the montage with the largest AUC.
+    below_best : float or None
+        The AUC of this montage is lower than the best by this much.
+    standard_error : float or None
+        Standard error of that difference.
+    few_trials, chance_level, few_folds
+        Reasons to be cautious; None where they do not apply.
+    """
+
+    n_sensors: int
+    verdict: Verdict
+    n_asked: int | None
+    best_n_sensors: int
+    best_auc: float | None
+    below_best: float | None
+    standard_error: float | None
+    few_trials: FewTrials | None
+    chance_level: ChanceLevel | None
+    few_folds: FewFolds | None
+
+    def __post_init__(self) -> None:
+        expected = verdict_of(self.n_asked, self.few_trials, self.chance_level)
+        if self.verdict != expected:
+            raise ValueError(f"verdict is {self.verdict!r}, but the other fields mean {expected!r}.")
+        if self.n_asked not in (None, self.n_sensors):
+            raise ValueError(f"n_sensors is {self.n_sensors}, but n_asked is {self.n_asked}.")
+
+
+def verdict_of(n_asked: int | None, few_trials: FewTrials | None, chance_level: ChanceLevel | None) -> Verdict:
+    """Whether a montage is recommended, was asked for, or is unsure, which takes precedence."""
+    if few_trials or chance_level:
+        return "unsure"
+    return "recommended" if n_asked is None else "asked"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """AUC of one method against the number of sensors, with 95 % intervals where they are known."""
+
+    method: str
+    n_sensors: tuple[int, ...]
+    auc: Trace
+    low: Trace | None
+    high: Trace | None
+
+    def __post_init__(self) -> None:
+        for name in ("auc", "low", "high"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self.n_sensors):
+                raise ValueError(
+                    f"{name} of {self.method!r} has {len(values)} values for {len(self.n_sensors)} n_sensors."
+                )
+
+
+@dataclass(frozen=True)
+class Stability:
+    """Stability selection: sensors that were often among the first ``n_first`` on the path of half of the trials."""
+
+    n_resamplings: int
+    n_first: int | None
+    threshold: float
+    error_bound: float
+    selected: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Path:
+    """The mixed-norm path: alphas, number of selected sensors, AUC on the held-out trials."""
+
+    alphas: tuple[float, ...]
+    n_selected: tuple[int, ...]
+    auc: Trace
+
+    def __post_init__(self) -> None:
+        if not len(self.alphas) == len(self.n_selected) == len(self.auc):
+            raise ValueError("alphas, n_selected and auc differ in length.")
+
+
+@dataclass(frozen=True)
+class Evoked:
+    """Mean responses of both classes, by sensor."""
+
+    nontarget: Mapping[str, Trace] = field(repr=False)
+    target: Mapping[str, Trace] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class SubjectRow:
+    """One of several subjects: its own montage, and the AUCs of its own, the common and the pooled decoder."""
+
+    subject: str
+    n_sensors: int
+    sensors: tuple[str, ...]
+    auc: float | None
+    common_auc: float | None
+    new_subject_auc: float | None
+    few_trials: FewTrials | None
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionResult:
+    """The montages of a recording, one for every number of sensors, with all that is needed to choose among them.
+
+    Attributes
+    ----------
+    source : Source
+    sensors : tuple of SensorInfo
+        All sensors, in recording order.
+    montages : tuple of Montage
+        Ascending in size.
+    recommended : Recommendation
+    curves : tuple of Curve
+        That of this package first.
+    stability : Stability or None
+    path : Path or None
+    times : tuple of float
+        Seconds.
+    evoked : Evoked or None
+    by_subject : tuple of SubjectRow, or None for a single subject
+    """
+
+    source: Source
+    sensors: tuple[SensorInfo, ...] = field(repr=False)
+    montages: tuple[Montage, ...] = field(repr=False)
+    recommended: Recommendation
+    curves: tuple[Curve, ...] = field(repr=False)
+    stability: Stability | None = field(repr=False)
+    path: Path | None = field(repr=False)
+    times: tuple[float, ...] = field(repr=False)
+    evoked: Evoked | None = field(repr=False)
+    by_subject: tuple[SubjectRow, ...] | None = field(repr=False)
+
+    def __post_init__(self) -> None:
+        names = [sensor.name for sensor in self.sensors]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated or not names:
+            raise ValueError(f"sensors: {', '.join(repeated)} named twice." if repeated else "sensors: empty.")
+        self._check_montages(set(names))
+        for key, traces in (vars(self.evoked) if self.evoked else {}).items():
+            _check_same(traces, names, f"evoked.{key}")
+            _check_lengths(traces, len(self.times), f"evoked.{key}")
+
+    def _check_montages(self, names: set[str]) -> None:
+        before = 0
+        for index, montage in enumerate(self.montages):
+            where = f"montages[{index}]"
+            if montage.n_sensors <= before:
+                raise ValueError(f"{where}: {montage.n_sensors} sensors after {before}; montages must ascend in size.")
+            before = montage.n_sensors
+            unknown = [name for name in montage.sensors if name not in names]
+            if unknown:
+                raise ValueError(f"{where}.sensors: {unknown[0]!r} is not among the sensors.")
+            for key in ("weights", "patterns"):
+                _check_lengths(getattr(montage, key), len(self.times), f"{where}.{key}")
+        sizes = {montage.n_sensors for montage in self.montages}
+        for key in ("n_sensors", "best_n_sensors"):
+            if getattr(self.recommended, key) not in sizes:
+                raise ValueError(f"recommended.{key}: no montage has {getattr(self.recommended, key)} sensors.")
+
+    @property
+    def chosen(self) -> Montage:
+        """The montage put forward, with the number of sensors that ``recommended`` says."""
+        return next(one for one in self.montages if one.n_sensors == self.recommended.n_sensors)
+
+    @property
+    def montage(self) -> tuple[str, ...]:
+        """Names of its electrodes, the most important one first."""
+        return self.chosen.sensors
+
+    def to_json(self) -> dict[str, Any]:
+        """The document ``selection.json``: strings, numbers, lists, dicts and None, with the sentences added."""
+        own = {one.name: to_plain(getattr(self, one.name)) for one in fields(SelectionResult)}
+        own["source"] |= {"optimistic": sentences.optimistic(self.source.folds)}
+        own["source"]["folds"] |= {"by": " and ".join(self.source.folds.kinds)}
+        own["recommended"] |= {
+            "reason": sentences.reason(self.recommended),
+            "caution": sentences.caution(self.recommended),
+        }
+        if self.stability:
+            own["stability"] |= {"statement": sentences.stability(self.stability)}
+        for row, subject in zip(own["by_subject"] or (), self.by_subject or (), strict=True):
+            row |= {"caution": subject.few_trials and sentences.few_trials(subject.few_trials)}
+        return {"format": FORMAT, "version": VERSION, **own}
+
+
+def _check_same(found: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    """Raise ValueError unless the keys are these names."""
+    names = set(names)
+    for name in sorted(names - set(found)):
+        raise ValueError(f"{where}: {name!r} is missing.")
+    for name in sorted(set(found) - names):
+        raise ValueError(f"{where}: {name!r} is unknown.")
+
+
+def _check_lengths(traces: Mapping[str, Trace], n_times: int, where: str) -> None:
+    for name, trace in traces.items():
+        if len(trace) != n_times:
+            raise ValueError(f"{where}.{name}: {len(trace)} values for {n_times} times.")

@@ -1,0 +1,77 @@
+"""Labelled trials of a subject, as electrode selection uses them, and their inner folds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import BaseCrossValidator, StratifiedKFold
+
+from mixnorm.estimators.folds import Fold
+
+
+@dataclass(frozen=True, eq=False)
+class SubjectTrials:
+    """All labelled trials of one subject, with their outer folds.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, G, r)
+    signs : ndarray of shape (n,)
+        −1 or +1.
+    fold : ndarray of shape (n,)
+        Outer fold in which the trial is held out.
+    trial_groups : ndarray of shape (n,)
+        Trials with the same label are never split between inner training and test trials.
+    """
+
+    X: NDArray[np.float64]
+    signs: NDArray[np.float64]
+    fold: NDArray[np.integer]
+    trial_groups: NDArray
+
+    def take(self, mask: NDArray[np.bool_]) -> SubjectTrials:
+        """Return the trials where ``mask`` is true."""
+        return SubjectTrials(self.X[mask], self.signs[mask], self.fold[mask], self.trial_groups[mask])
+
+    @property
+    def has_both_classes(self) -> bool:
+        """Whether there are trials of both classes."""
+        return len(np.unique(self.signs)) == 2
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Scaled training trials of one subject: X (n, G, r), signs (n,) and the inner folds."""
+
+    X: NDArray[np.float64]
+    signs: NDArray[np.float64]
+    folds: list[Fold]
+
+
+def inner_folds(cv: BaseCrossValidator, signs: NDArray[np.float64], trial_groups: NDArray) -> list[Fold]:
+    """Return the folds of ``cv`` whose two parts hold both classes; where there are fewer than two, stratified folds.
+
+    There are three stratified folds, or as many as there are trials of the smaller class.
+    """
+    folds = _with_both_classes(cv.split(np.zeros(len(signs)), signs, trial_groups), signs)
+    fewest = int(min((signs > 0).sum(), (signs < 0).sum()))
+    if len(folds) < 2 <= fewest:
+        stratified = StratifiedKFold(min(3, fewest))
+        folds = _with_both_classes(stratified.split(np.zeros(len(signs)), signs), signs)
+    if len(folds) < 2:
+        raise ValueError(
+            f"Only {fewest} training trial of one class; electrodes cannot be chosen. Record more trials, or use "
+            "fewer folds."
+        )
+    return folds
+
+
+def _with_both_classes(splits: Iterable[tuple[NDArray, NDArray]], signs: NDArray[np.float64]) -> list[Fold]:
+    return [
+        Fold(np.bincount(train, minlength=len(signs)), np.bincount(test, minlength=len(signs)) > 0)
+        for train, test in splits
+        if len(np.unique(signs[train])) == len(np.unique(signs[test])) == 2
+    ]

@@ -75,19 +75,22 @@ def listed(given: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in given.split(",") if name.strip()) if given else ()
 
 
+def _shown(message: Warning | str | Exception) -> str:
+    """The text of a warning or an error, with the command line's names of options and safe for a terminal."""
+    return for_terminal(as_options(str(message)), keep="\n")
+
+
 @contextmanager
 def messages() -> Iterator[None]:
     """Errors that a user can do something about, as one line on stderr and exit status 1."""
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: click.echo(
-            f"Warning: {for_terminal(as_options(str(message)), keep='\n')}", err=True
-        )
+        warnings.showwarning = lambda message, *_: click.echo("Warning: " + _shown(message), err=True)
         try:
             yield
         except BrokenPipeError:
             raise  # the reader of our output has seen enough (`| head`): click ends in silence
         except (RecordingError, ImportError, OSError, ValueError) as error:
-            raise click.ClickException(for_terminal(as_options(str(error)), keep="\n")) from error
+            raise click.ClickException(_shown(error)) from error
 
 
 class _Terminated(KeyboardInterrupt):

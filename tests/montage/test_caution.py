@@ -115,7 +115,7 @@ def test_the_interval_over_trials_is_delongs():
 
 
 def test_the_smallest_montage_within_one_standard_error_is_chosen():
-    found = scored([0.2, 1.9, 2.0, 2.0], n=300)
+    found = scored([1.2, 1.9, 2.0, 2.05], n=300)
     choice = smallest_near_best(found)
     error = found.error_of_difference(choice.best)
     below = found.mean[choice.best] - found.mean

@@ -33,7 +33,7 @@ def test_slider_changes_everything_consistently_with_the_selection(driver, show,
         else:
             change = montage["drop"]["auc_change"]
             sign = "±" if abs(change) < 0.0005 else "−" if change < 0 else "+"
-            assert seen["drop"] == [montage["drop"]["sensor"], f"AUC {sign}{auc(abs(change))}"]
+            assert seen["drop"] == [montage["drop"]["sensor"], f"without it: AUC {sign}{auc(abs(change))}"]
 
 
 def test_a_method_that_was_not_tried_with_as_many_says_with_how_many(driver, show):

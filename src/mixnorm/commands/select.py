@@ -49,7 +49,12 @@ _SHOWN = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
 @click.command()
 @click.argument("recordings", nargs=-1, required=True)
-@click.option("--sensors", type=click.IntRange(1), metavar="K", help="Number of electrodes [default: chosen].")
+@click.option(
+    "--sensors",
+    type=click.IntRange(1),
+    metavar="K",
+    help="Number of electrodes [default: the smallest montage near the best].",
+)
 @click.option("--keep", metavar="A,B,…", help="Electrodes to include in every montage.")
 @click.option("--forbid", metavar="A,B,…", help="Electrodes to exclude.")
 @click.option(

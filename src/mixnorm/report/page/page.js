@@ -66,7 +66,7 @@ function writeFigures(montage) {
   byId("auc").textContent = aucText(montage.auc);
   byId("interval").textContent = intervalText(montage);
   byId("drop-sensor").textContent = drop ? drop.sensor : DASH;
-  byId("drop-change").textContent = drop ? `AUC ${changeText(drop.auc_change)}` : "the only electrode";
+  byId("drop-change").textContent = drop ? `without it: AUC ${changeText(drop.auc_change)}` : "the only electrode";
   byId("names").textContent = montage.sensors.join(", ");
   // not `disabled`, which would take the focus away from a button that was just pressed
   set(byId("fewer"), { "aria-disabled": String(montage === montages[0]) });
@@ -147,7 +147,7 @@ function writeSure() {
     (chosen.high - chosen.low > 0.5 ? ` With ${folds} they are too wide to be useful.` : "");
   byId("source").textContent =
     `${source.recordings.join(", ")}; ${count(source.subjects.length, "subject")}; ${count(source.n_trials, "trial")}, ` +
-    `${source.n_targets} of them ${source.classes[1]}; ${source.preparation}. Created by mixnorm.`;
+    `${source.n_targets} of them of class ${source.classes[1]}; ${source.preparation}. Created by mixnorm.`;
 }
 
 function makeSlider() {

@@ -43,7 +43,7 @@ function makeMontageTable({ montages, recommended, sensors }, mark, intervalText
     ...[...price(plain(m.cost)), m.sensors.join(", ")],
   ]);
   const names = "Names, in order of importance";
-  const heads = ["Electrodes", "AUC", "95 % interval", "Least important", ...price("Cost"), names];
+  const heads = ["Electrodes", "AUC", "95 % interval", "Least important, AUC change", ...price("Cost"), names];
   const table = byId("montage-table");
   fillTable(table, "Montages by number of electrodes", heads, rows);
   const rowOf = new Map(montages.map((m, i) => [m.n_sensors, table.tBodies[0].rows[i]]));

@@ -89,7 +89,7 @@ def test_more_training_trials_than_there_are_is_refused(around, write_bundle, ch
 def test_what_cannot_be_left_out_is_refused(around, write_bundle):
     with pytest.raises(PlanError, match="the source has no characters; split by 'session' or 'random'"):
         expand(around(write_bundle(character=None), split_by="character", n_train=()))
-    with pytest.raises(PlanError, match="Subject A: there is one session only; none can be left out"):
+    with pytest.raises(PlanError, match="Subject A: it has only one session; leaving one out needs at least two"):
         expand(around(write_bundle(session=None), split_by="session", n_train=()))
     alone = around(write_bundle(subject=None), split_by="subject", n_train=())
     with pytest.raises(PlanError, match="bundle: it has only one subject; leaving one subject out needs at least two"):

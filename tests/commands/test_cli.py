@@ -197,22 +197,22 @@ def test_errors_are_one_line_on_stderr(model, tmp_path, files):
     assert done.stderr.strip() == f"Error: {empty}: the file is empty; copy or record it again"
     done = mixnorm("predict", path, files[1], "--drop", "Fz")
     assert done.returncode == 1
-    assert "the model needs channels that are not in it: Fz" in done.stderr
+    assert "channels that the model needs are missing: Fz" in done.stderr
     done = mixnorm("predict", path, files[1], "--sfreq", 512)
     assert done.returncode == 1
-    assert "its own sampling rate is 256 Hz, but --sfreq … says 512 Hz" in done.stderr
+    assert "its sampling rate is 256 Hz, but --sfreq … says 512 Hz" in done.stderr
 
 
 def test_train_takes_names_of_subjects_and_warns_as_select_does(files, tmp_path):
     done = mixnorm("train", *files, "-o", tmp_path / "m.mixnorm", "--subjects", "Ann")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "--subjects … names 1 (Ann) for 2 recordings" in done.stderr
+    assert "--subjects … gives 1 names (Ann) for 2 recordings" in done.stderr
     recording = simulated_recording(240, n_channels=3, n_informative=2, amplitude=8.0, seed=1)
     to_raw(replace(recording, ch_names=("Fz", "Cz", "HEOG"))).save(tmp_path / "one_raw.fif", verbose="error")
     done = mixnorm("train", tmp_path / "one_raw.fif", "-o", tmp_path / "m.mixnorm", "--subjects", "Ann")
     assert done.returncode == 0, done.stderr
     assert "subject Ann, session one_raw" in done.stderr
-    assert "Warning: HEOG: no electrodes by their names" in done.stderr
+    assert "Warning: HEOG: by their names not EEG electrodes" in done.stderr
     assert "--forbid" not in done.stderr
 
 
@@ -222,7 +222,7 @@ def test_train_refuses_folds_that_cannot_be_and_another_rate(files, tmp_path):
     assert "500 folds were asked for, but subject A has 4 characters and 80 trials of the smaller class" in done.stderr
     done = mixnorm("train", files[0], "-o", tmp_path / "m.mixnorm", "--sfreq", 128)
     assert done.returncode == 1
-    assert "its own sampling rate is 256 Hz, but --sfreq … says 128 Hz; leave --sfreq … out" in done.stderr
+    assert "its sampling rate is 256 Hz, but --sfreq … says 128 Hz; leave --sfreq … out" in done.stderr
     assert not (tmp_path / "m.mixnorm").exists()
 
 

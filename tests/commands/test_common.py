@@ -93,15 +93,15 @@ def test_names_of_subjects_reach_the_reader():
 @pytest.mark.parametrize(
     ("python", "option"),
     [
-        ("say it with sfreq=… (Hz)", "say it with --sfreq … (Hz)"),
+        ("give it with sfreq=… (Hz)", "give it with --sfreq … (Hz)"),
         ("name them with ch_names=…", "name them with --ch-names …"),
         ("with target=… and nontarget=…", "with --target … and --nontarget …"),
-        ("leave them out with drop=['Fz']", "leave them out with --drop Fz"),
+        ("exclude them with drop=['Fz']", "exclude them with --drop Fz"),
         (
-            "leave them out with drop=['Fz', 'left eye', 'C z']",
-            "leave them out with --drop Fz --drop 'left eye' --drop 'C z'",
+            "exclude them with drop=['Fz', 'left eye', 'C z']",
+            "exclude them with --drop Fz --drop 'left eye' --drop 'C z'",
         ),
-        (f"leave them out with drop={['a]b', chr(39)]}", "leave them out with --drop 'a]b' --drop ''\"'\"''"),
+        (f"exclude them with drop={['a]b', chr(39)]}", "exclude them with --drop 'a]b' --drop ''\"'\"''"),
         ("subjects=… names 1 (Ann) for 2", "--subjects … names 1 (Ann) for 2"),
         ("a file called sfreq=1.mat; alpha=… is no option", "a file called sfreq=1.mat; alpha=… is no option"),
     ],
@@ -130,7 +130,7 @@ def test_zero_processes_are_refused():
     command = click.command()(jobs_option(lambda jobs: click.echo(jobs)))
     result = CliRunner().invoke(command, ["--jobs", "0"])
     assert result.exit_code == 2
-    assert "0 processes would do nothing; 1 is one at a time, -1 one per core" in result.output
+    assert "the number of processes must be at least 1, or -1 for one per core" in result.output
     assert CliRunner().invoke(command, ["--jobs", "-1"]).output == "-1\n"
     assert CliRunner().invoke(command, []).output == "1\n"
 
@@ -147,7 +147,7 @@ def test_recordings_of_nobody_are_said_to_be_taken_for_one_persons(capsys):
     describe([epochs("a", "unknown"), epochs("b", "unknown")])
     said = capsys.readouterr()
     assert said.out == ""
-    assert "Note: 2 recordings do not say whose they are (a, b) and" in said.err
+    assert "Note: 2 recordings do not name their subject (a, b) and" in said.err
     assert "with --subjects A,B,…" in said.err
     describe([epochs("a", "unknown"), epochs("b", "Bob")])
     assert "Note: " not in capsys.readouterr().err
@@ -157,8 +157,8 @@ def test_channels_that_are_no_electrodes_are_warned_of_by_name(capsys):
     recording = replace(simulated_recording(24, n_channels=3, n_informative=1), ch_names=("Fz", "EOG left", "M1"))
     describe([recording], forbid=True)
     said = capsys.readouterr().err
-    assert "Warning: EOG left: no electrodes by their names" in said
-    assert said.rstrip().endswith("leave them out with --drop 'EOG left' or --forbid")
+    assert "Warning: EOG left: by their names not EEG electrodes" in said
+    assert said.rstrip().endswith("exclude them with --drop 'EOG left' or --forbid")
     assert "drop=" not in said
     describe([recording], named=("EOG left",))
     assert "Warning" not in capsys.readouterr().err
@@ -168,7 +168,7 @@ def test_channels_that_are_no_electrodes_are_warned_of_by_name(capsys):
     ("recording", "preset", "remedy"),
     [
         (simulated_recording(24, n_channels=2, n_informative=1), "epochs", "needs a window; use another --preset"),
-        (epochs("a", "A"), "default", "cannot be filtered any more; use --preset epochs"),
+        (epochs("a", "A"), "default", "which cannot be filtered; use --preset epochs"),
     ],
     ids=["continuous", "epochs"],
 )

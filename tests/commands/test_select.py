@@ -139,9 +139,9 @@ def test_report_writes_the_files_of_a_selection_again(done, tmp_path):
             ("--folds", "500"),
             "500 folds were asked for, but subject A has 2 characters and 40 trials of the smaller class",
         ),
-        (("--subjects", "A,B"), "--subjects … names 2 (A, B) for 1 recordings; name one for each, in order"),
-        (("--sfreq", "250"), "sub-A_ses-1_raw.fif: its own sampling rate is 256 Hz, but --sfreq … says 250 Hz"),
-        (("--ch-names", "A,B,C,D,E"), "its channels have names of their own (Fz, Cz, Pz, Oz, P3)"),
+        (("--subjects", "A,B"), "--subjects … gives 2 names (A, B) for 1 recordings; give one name for each, in order"),
+        (("--sfreq", "250"), "sub-A_ses-1_raw.fif: its sampling rate is 256 Hz, but --sfreq … says 250 Hz"),
+        (("--ch-names", "A,B,C,D,E"), "its channel names (Fz, Cz, Pz, Oz, P3)"),
     ],
 )
 def test_bad_options_are_one_line_and_write_nothing(recording, tmp_path, arguments, message):
@@ -189,7 +189,7 @@ def test_figures_of_an_earlier_selection_do_not_stay(recording, tmp_path):
 def test_no_processes_are_refused(recording, tmp_path):
     result = run(recording, "--out", tmp_path / "out", "--jobs", 0)
     assert result.exit_code == 2
-    assert "0 processes would do nothing" in result.output
+    assert "the number of processes must be at least 1" in result.output
 
 
 @pytest.mark.parametrize("best", [1, 5, 7])
@@ -272,9 +272,9 @@ def test_files_of_nobody_are_sessions_of_one_person_and_said_to_be(two_people, t
         *two_people, "--out", tmp_path / "out", "--resamplings", 0, "--no-compare", "--no-figures", "--folds", 3
     )
     assert result.exit_code == 0, result.output
-    assert "Note: 2 recordings do not say whose they are (rec_raw.fif, rec_raw.fif) and" in result.stderr
-    assert "Warning: VEOG: no electrodes by their names" in result.stderr
-    assert "leave them out with --drop VEOG or --forbid" in result.stderr
+    assert "Note: 2 recordings do not name their subject (rec_raw.fif, rec_raw.fif) and" in result.stderr
+    assert "Warning: VEOG: by their names not EEG electrodes" in result.stderr
+    assert "exclude them with --drop VEOG or --forbid" in result.stderr
     assert "Note: the folds are the sessions; --folds is used only with a single session." in result.stderr
     found = json.loads((tmp_path / "out" / "selection.json").read_text(encoding="utf-8"))
     folds = found["source"]["folds"]

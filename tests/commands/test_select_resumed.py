@@ -99,4 +99,4 @@ def test_stopped_by_hand_it_says_how_to_go_on(recording, tmp_path, monkeypatch):
     monkeypatch.setattr("mixnorm.commands.select.select_montage", stop)
     result = CliRunner().invoke(select, [str(recording), "--out", str(tmp_path / "out")])
     assert result.exit_code == 130
-    assert f"Stopped. What was done is in {tmp_path / 'out' / '.parts'}; the same command continues" in result.stderr
+    assert f"Stopped. Finished results are in {tmp_path / 'out' / '.parts'}; run the same command" in result.stderr

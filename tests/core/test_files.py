@@ -1,7 +1,6 @@
 """Files that are whole or not there."""
 
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -91,7 +90,7 @@ def test_what_another_process_is_writing_is_no_leftover(tmp_path):
         remove_leftovers(tmp_path)
         (part,) = names(tmp_path)
         assert part.startswith(".model.")
-        writer.send_signal(signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
+        writer.kill()
     finally:
         writer.communicate()
     remove_leftovers(tmp_path)

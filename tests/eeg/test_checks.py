@@ -21,13 +21,13 @@ def at(recording, onset):
 def test_channels_with_nan_or_inf_are_named_with_the_time(recording, value):
     broken = spoilt(spoilt(recording, 2, slice(512, 600), value), 4, 0, value)
     message = r"^simulated: channels with NaN or infinite values: Pz \(first at 2\.000 s\), P3 \(first at 0\.000 s\)"
-    with pytest.raises(RecordingError, match=message + r"; leave them out with drop=\['Pz', 'P3'\]"):
+    with pytest.raises(RecordingError, match=message + r"; exclude them with drop=\['Pz', 'P3'\]"):
         checked(broken)
 
 
 def test_flat_channels_are_named(recording):
     flat = spoilt(recording, 1, slice(None), 12.5)
-    with pytest.raises(RecordingError, match=r"flat channels: Cz; leave them out with drop=\['Cz'\]"):
+    with pytest.raises(RecordingError, match=r"flat channels: Cz; exclude them with drop=\['Cz'\]"):
         checked(flat)
     assert checked(flat.without(["Cz"])).ch_names == ("Fz", "Pz", "Oz", "P3", "P4")
 
@@ -35,9 +35,9 @@ def test_flat_channels_are_named(recording):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"signal": np.empty((6, 0))}, "there is no signal in it"),
+        ({"signal": np.empty((6, 0))}, "it contains no signal"),
         ({"events": Events.of([])}, "no events were found; check that the triggers were recorded"),
-        ({"ch_names": ("Fz", "Cz", "Cz", "Oz", "Fz", "P4")}, "several channels are called Cz, Fz"),
+        ({"ch_names": ("Fz", "Cz", "Cz", "Oz", "Fz", "P4")}, "several channels have the name Cz, Fz"),
         ({"sfreq": 0.0}, "the sampling rate is 0"),
         ({"sfreq": np.nan}, "the sampling rate is nan"),
     ],
@@ -50,7 +50,7 @@ def test_what_makes_no_recording_is_refused(recording, change, message):
 @pytest.mark.parametrize("stray", [0, -1], ids=["one past the end", "one before the start"])
 def test_events_outside_the_recording_are_refused(recording, stray):
     onset = [100, recording.signal.shape[1] if stray == 0 else stray]
-    with pytest.raises(RecordingError, match=r"1 of 2 events lie outside the recording \(sample -?\d+ of \d+\)"):
+    with pytest.raises(RecordingError, match=r"1 of 2 events are outside the recording \(sample -?\d+ of \d+\)"):
         checked(at(recording, onset))
 
 
@@ -66,14 +66,19 @@ def test_window_longer_than_the_recording_is_refused(recording):
 
 
 def test_rate_too_low_for_the_filter_is_refused(recording):
-    with pytest.raises(RecordingError, match=r"^simulated: a rate of 256 Hz is too low for a filter up to 200 Hz"):
+    with pytest.raises(
+        RecordingError, match=r"^simulated: the sampling rate of 256 Hz is too low for a filter up to 200 Hz"
+    ):
         prepare(recording, Preparation(band=(1, 200)))
 
 
 def test_window_that_the_end_cuts_off_is_left_out_with_a_warning(recording):
     last = recording.signal.shape[1] - 1
-    with pytest.warns(RuntimeWarning, match="simulated: 1 of 3 trials left out, their windows are cut off"):
+    with pytest.warns(
+        RuntimeWarning,
+        match="simulated: 1 of 3 trials are left out because their windows are not wholly inside the recording",
+    ):
         design = prepare(at(recording, [1000, 2000, last]))
     assert len(design) == 2
-    with pytest.raises(RecordingError, match="no event has its whole window in it"):
+    with pytest.raises(RecordingError, match="no event has its whole window inside the recording"):
         prepare(at(recording, [last - 1, last]))

@@ -58,7 +58,7 @@ def test_channels_are_matched_by_name(recording, decoder):
 
 def test_missing_channels_and_other_rates_are_refused(recording, decoder):
     with pytest.raises(
-        RecordingError, match=r"^simulated: the model needs channels that are not in it: Pz, P4; it has Fz"
+        RecordingError, match=r"^simulated: channels that the model needs are missing: Pz, P4; it has Fz"
     ):
         decoder.predict(recording.without(["Pz", "P4"]))
     with pytest.raises(RecordingError, match="its rate is 512 Hz, that of the model 256 Hz; resample it"):
@@ -109,7 +109,7 @@ def test_other_sample_times_and_continuous_recordings_are_refused(recording, lda
     with pytest.raises(RecordingError, match=r"^epochs: its 16 sample times are not the 20 of the model; cut it as"):
         decoder.predict(epochs(recording, stop=0.5))
     rate = replace(recording, sfreq=decoder.sfreq)
-    with pytest.raises(RecordingError, match=r"^simulated: it is continuous, and the model was trained on epochs"):
+    with pytest.raises(RecordingError, match=r"^simulated: it is continuous, but the model was trained on epochs"):
         decoder.predict(rate)
 
 

@@ -46,9 +46,7 @@ def test_reference_is_subtracted_and_named_ones_leave(recording, reference):
 
 
 def test_unknown_reference_is_refused(recording):
-    with pytest.raises(
-        RecordingError, match=r"^simulated: the reference channels MA1, MA2 are not in it; name some of: Fz"
-    ):
+    with pytest.raises(RecordingError, match=r"^simulated: unknown reference channel MA1, MA2; available: Fz"):
         prepare(recording, Preparation.preset("epfl"))
 
 
@@ -94,7 +92,7 @@ def test_without_characters_the_groups_are_blocks_in_time(recording):
 
 def test_trials_without_labels_are_for_scoring_only(recording):
     unlabelled = replace(recording, events=type(recording.events).of(recording.events.onset))
-    with pytest.raises(ValueError, match="240 trials have no label; they can be scored, not learned"):
+    with pytest.raises(ValueError, match="240 trials have no label; they can be scored, but not used for training"):
         prepare(unlabelled).to_sklearn()
 
 

@@ -87,9 +87,9 @@ def test_decimation_alone_takes_what_fits():
         ({"band": (0.0, 8.0)}, "'band': edges must be above 0 Hz"),
         ({"band": (None, None)}, "'band': edges must be above 0 Hz"),
         ({"window": (0.5, 0.5)}, "'window': it must increase"),
-        ({"n_samples": 0}, "'n_samples': a whole number above 0"),
-        ({"order": 2.5}, "'order': a whole number above 0"),
-        ({"decimation": -1}, "'decimation': a whole number above 0"),
+        ({"n_samples": 0}, "'n_samples': it must be an integer above 0"),
+        ({"order": 2.5}, "'order': it must be an integer above 0"),
+        ({"decimation": -1}, "'decimation': it must be an integer above 0"),
     ],
 )
 def test_impossible_preparations_are_refused(changes, message):
@@ -98,16 +98,16 @@ def test_impossible_preparations_are_refused(changes, message):
 
 
 def test_unknown_words_are_refused():
-    with pytest.raises(ValueError, match="A preparation has no colour"):
+    with pytest.raises(ValueError, match="Unknown field of a preparation: colour"):
         Preparation.from_dict({"colour": "red"})
-    with pytest.raises(ValueError, match=r"There is no preset 'bnci'; there are 'default', 'epfl', 'uam', 'errp'"):
+    with pytest.raises(ValueError, match=r"Unknown preset 'bnci'; there are 'default', 'epfl', 'uam', 'errp'"):
         Preparation.preset("bnci")
 
 
 @pytest.mark.parametrize(
     ("preparation", "sfreq", "message"),
     [
-        (Preparation(), 20.0, "a rate of 20 Hz is too low for a filter up to 10 Hz"),
+        (Preparation(), 20.0, "the sampling rate of 20 Hz is too low for a filter up to 10 Hz"),
         (Preparation(n_samples=50, band=None), 30.0, "50 samples do not fit into 0.6 s at 30 Hz"),
         (Preparation.preset("uam"), 200.0, "every 5 samples at 200 Hz give 24 in the window, not 31"),
         (Preparation.preset("epochs"), 200.0, "a continuous recording needs a window"),

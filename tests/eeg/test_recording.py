@@ -26,7 +26,9 @@ def test_channels_are_dropped_by_name(recording):
     assert fewer.ch_names == ("Fz", "Pz", "Oz", "P4")
     assert_array_equal(fewer.signal, recording.signal[[0, 2, 3, 5]])
     assert_array_equal(fewer.positions, recording.positions[[0, 2, 3, 5]])
-    with pytest.raises(RecordingError, match=r"^simulated: there is no channel Q1, Q2 to drop; name some of: Fz, Cz"):
+    with pytest.raises(
+        RecordingError, match=r"^simulated: unknown channel Q1, Q2, which should be excluded; available: Fz, Cz"
+    ):
         recording.without(["Q1", "Fz", "Q2"])
 
 

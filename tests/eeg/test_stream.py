@@ -78,7 +78,7 @@ def test_event_whose_baseline_lies_before_the_stream_has_no_score(recording, lda
 
 
 def test_what_a_stream_cannot_do_is_refused(recording, lda):
-    with pytest.raises(ValueError, match="A zero-phase filter needs the future"):
+    with pytest.raises(ValueError, match="A zero-phase filter cannot run on a stream"):
         StreamDecoder(Decoder.fit(recording, Preparation(phase="zero"), lda))
     decoder = Decoder.fit(recording, Preparation(), lda)
     with pytest.raises(ValueError, match="The stream has no channel Oz, which the model needs"):

@@ -186,7 +186,7 @@ def test_loaded_model_refuses_other_columns(trials, tmp_path):
 
 def test_wrong_suffix_unfitted_and_foreign_models_are_refused(trials, tmp_path):
     X, y, _ = trials
-    with pytest.raises(ValueError, match=r"model.pkl: a model file must end in \.mixnorm"):
+    with pytest.raises(ValueError, match=r"model.pkl: the name of a model file must end in \.mixnorm"):
         save(GroupSVC().fit(X, y), tmp_path / "model.pkl")
     with pytest.raises(NotFittedError, match="not fitted"):
         save(GroupSVC(), tmp_path / "model.mixnorm")

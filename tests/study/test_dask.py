@@ -33,7 +33,7 @@ def test_a_cluster_gives_the_same_files_and_a_killed_worker_loses_nothing(plan, 
     def kill(done, _total):
         if done == 5:
             killed.append(next(iter(cluster.workers.values())).pid)
-            os.kill(killed[0], signal.SIGKILL)
+            os.kill(killed[0], getattr(signal, "SIGKILL", signal.SIGTERM))
 
     run_study(plan, tmp_path / "there", Where("dask", address=cluster.scheduler_address), progress=kill)
     assert killed

@@ -78,7 +78,7 @@ def test_by_subject_one_is_left_out_and_all_others_trained_on(around, write_bund
     [
         ({"n_train": (5000,)}, r"bundle: the plan asks for 5000 training trials, but subject A has 192 trials"),
         ({"n_train": (192,)}, r"asks for 192 training trials, but subject A has 192 trials"),
-        ({"n_train": (97,), "split_by": "session"}, r"asks for 97 training trials.*96 of which could be trained on"),
+        ({"n_train": (97,), "split_by": "session"}, r"asks for 97 training trials.*96 of which can be training trials"),
     ],
 )
 def test_more_training_trials_than_there_are_is_refused(around, write_bundle, changes, message):
@@ -87,10 +87,10 @@ def test_more_training_trials_than_there_are_is_refused(around, write_bundle, ch
 
 
 def test_what_cannot_be_left_out_is_refused(around, write_bundle):
-    with pytest.raises(PlanError, match="the source tells no characters; split by 'session' or 'random'"):
+    with pytest.raises(PlanError, match="the source has no characters; split by 'session' or 'random'"):
         expand(around(write_bundle(character=None), split_by="character", n_train=()))
-    with pytest.raises(PlanError, match="Subject A: there is one session only; none can be left out"):
+    with pytest.raises(PlanError, match="Subject A: it has only one session; leaving one out needs at least two"):
         expand(around(write_bundle(session=None), split_by="session", n_train=()))
     alone = around(write_bundle(subject=None), split_by="subject", n_train=())
-    with pytest.raises(PlanError, match="bundle: there is one subject only; none can be left out"):
+    with pytest.raises(PlanError, match="bundle: it has only one subject; leaving one subject out needs at least two"):
         expand(alone)

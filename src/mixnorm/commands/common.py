@@ -1,4 +1,4 @@
-"""What subcommands share: reading options, errors as messages, JSON without NaN, progress on stderr."""
+"""Code that subcommands share: options for reading, error messages, JSON without NaN, progress on stderr."""
 
 from __future__ import annotations
 
@@ -28,32 +28,33 @@ from mixnorm.eeg.readers.options import NOBODY
 from mixnorm.report.safe_text import for_terminal
 
 _READING = (
-    click.option("--target", multiple=True, metavar="NAME", help="Event that is a target; may be repeated."),
-    click.option("--nontarget", multiple=True, metavar="NAME", help="Event that is none; may be repeated."),
-    click.option("--drop", multiple=True, metavar="CHANNEL", help="Channel to leave out; may be repeated."),
+    click.option("--target", multiple=True, metavar="NAME", help="Name of a target event; may be repeated."),
+    click.option("--nontarget", multiple=True, metavar="NAME", help="Name of a non-target event; may be repeated."),
+    click.option("--drop", multiple=True, metavar="CHANNEL", help="Channel to exclude; may be repeated."),
     click.option("--ch-names", metavar="A,B,…", help="Channel names, for files that have none."),
     click.option("--sfreq", type=float, metavar="HZ", help="Sampling rate, for files that have none."),
 )
 
-subjects_option = click.option(
-    "--subjects", metavar="A,B,…", help="Whose recordings they are, one name for each, in order."
-)
+subjects_option = click.option("--subjects", metavar="A,B,…", help="Name of the subject of each recording, in order.")
 folds_option = click.option(
-    "--folds", "n_folds", type=click.IntRange(2), help="Folds by character or block [5, or as many as there can be]."
+    "--folds",
+    "n_folds",
+    type=click.IntRange(2),
+    help="Number of folds of characters or blocks [5, or fewer where there are fewer characters].",
 )
 jobs_option = click.option(
     "--jobs",
     default=1,
     show_default=True,
     callback=lambda *given: _some(given[2]),
-    help="Processes; -1: one per core.",
+    help="Number of processes; -1: one per core.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print only one JSON object on standard output.")
 
 
 def _some(jobs: int) -> int:
     if jobs == 0:
-        raise click.BadParameter("0 processes would do nothing; 1 is one at a time, -1 one per core.")
+        raise click.BadParameter("the number of processes must be at least 1, or -1 for one per core.")
     return jobs
 
 
@@ -82,13 +83,13 @@ def _shown(message: Warning | str | Exception) -> str:
 
 @contextmanager
 def messages() -> Iterator[None]:
-    """Errors that a user can do something about, as one line on stderr and exit status 1."""
+    """Show errors that a user can correct as one line on stderr, with exit status 1; warnings likewise."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: click.echo("Warning: " + _shown(message), err=True)
         try:
             yield
         except BrokenPipeError:
-            raise  # the reader of our output has seen enough (`| head`): click ends in silence
+            raise  # the program that reads our output has ended (`| head`): click exits without a message
         except (RecordingError, ImportError, OSError, ValueError) as error:
             raise click.ClickException(_shown(error)) from error
 
@@ -127,21 +128,21 @@ def _handle_termination() -> dict[int, Any]:
     return {n: signal.signal(n, stop) for n in numbers if signal.getsignal(n) == signal.SIG_DFL}
 
 
-#: What else is asked for in Python's words, and how the command line asks for it.
+#: Advice that names Python arguments, and the same advice for the command line.
 _PHRASES = {
     "use the preset 'epochs' or a preparation with band=None": "use --preset epochs",
-    "give one as window=(start, stop); choose another preparation": "use another --preset",
+    "set window=(start, stop); choose another preparation": "use another --preset",
 }
 _PYTHON = re.compile(r"\b(target|nontarget|drop|ch_names|sfreq|subjects)=(…|\[(?:'[^']*'|\"[^\"]*\"|, )+\])")
 
 
 def as_options(text: str) -> str:
-    """What speaks of keywords of Python, in the options of the command line.
+    """Replace Python keywords in a message by the options of the command line.
 
     Examples
     --------
-    >>> as_options("say it with sfreq=… (Hz)"), as_options("leave them out with drop=['Fp1', 'my EOG']")
-    ('say it with --sfreq … (Hz)', "leave them out with --drop Fp1 --drop 'my EOG'")
+    >>> as_options("give it with sfreq=… (Hz)"), as_options("exclude them with drop=['Fp1', 'my EOG']")
+    ('give it with --sfreq … (Hz)', "exclude them with --drop Fp1 --drop 'my EOG'")
     """
 
     def option(found: re.Match) -> str:
@@ -155,9 +156,9 @@ def as_options(text: str) -> str:
 
 
 def describe(runs: list[Recording | EpochedRecording], named: Collection[str] = (), forbid: bool = False) -> None:
-    """Say on stderr what was read, and warn of what may not be meant.
+    """Print on stderr what was read, and warnings about it.
 
-    `named` are channels that need no warning; `forbid` says whether the command has that option.
+    `named`: channels that need no warning; `forbid`: whether the command has that option.
     """
     for run in runs:
         click.echo(for_terminal(as_options(run.describe()), keep="\n"), err=True)
@@ -165,16 +166,16 @@ def describe(runs: list[Recording | EpochedRecording], named: Collection[str] = 
     if odd:
         drop = as_options(f"drop={odd}")
         message = (
-            f"Warning: {', '.join(odd)}: no electrodes by their names, but the recording calls them EEG, and they may "
-            f"be chosen; leave them out with {drop}{' or --forbid' if forbid else ''}"
+            f"Warning: {', '.join(odd)}: by their names not EEG electrodes, but the recording marks them as EEG, so "
+            f"that they may be selected; exclude them with {drop}{' or --forbid' if forbid else ''}"
         )
         click.echo(for_terminal(message), err=True)
     unnamed = [Path(run.source).name for run in runs if np.all(np.asarray(run.subject) == NOBODY)]
     if len(unnamed) > 1:
         names = ", ".join(unnamed[:3]) + (", …" if len(unnamed) > 3 else "")
         click.echo(
-            f"Note: {len(unnamed)} recordings do not say whose they are ({names}) and are taken "
-            "for one person's; name one for each with --subjects A,B,…",
+            f"Note: {len(unnamed)} recordings do not name their subject ({names}) and are "
+            "treated as recordings of one subject; name the subject of each with --subjects A,B,…",
             err=True,
         )
 
@@ -200,7 +201,7 @@ def progress(total: int | None, what: str) -> tqdm:
 
 
 def print_json(document: dict[str, Any], output: Path | None = None) -> None:
-    """One JSON object; what is NaN or infinite does not exist and becomes null."""
+    """Print one JSON object; NaN and infinite values become null."""
     text = json.dumps(_plain(document), allow_nan=False, ensure_ascii=False, indent=2)
     if output is None:
         click.echo(text)

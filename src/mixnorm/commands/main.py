@@ -10,25 +10,34 @@ from importlib import import_module
 
 from mixnorm.version import __version__
 
-#: Name of a subcommand → where it lives, and what it does.
+#: Name of a subcommand → where it is defined, and what it does.
 COMMANDS = {
-    "select": ("mixnorm.commands.select:select", "Which electrodes are needed? Montages, their scores, and a page."),
-    "train": ("mixnorm.commands.train:train", "Train a decoder on recordings; say its AUC and electrodes."),
-    "study": ("mixnorm.commands.study:study", "Run the paper's protocol on a data set; resume it; show its table."),
-    "report": ("mixnorm.commands.report:report", "Tables and figures of a study."),
+    "select": (
+        "mixnorm.commands.select:select",
+        "Select electrodes: montages of every size, their AUC, and a report page.",
+    ),
+    "train": ("mixnorm.commands.train:train", "Train a decoder on recordings; print its AUC and its electrodes."),
+    "study": (
+        "mixnorm.commands.study:study",
+        "Compare methods on a data set by the protocol of the paper; print the table.",
+    ),
+    "report": (
+        "mixnorm.commands.report:report",
+        "Write the tables and figures of a study, or the page of a selection.",
+    ),
     "predict": ("mixnorm.commands.predict:predict", "Score every event of a recording."),
 }
 
 
 def main() -> None:
-    """Run the command line, or say which extra brings it."""
+    """Run the command line, or say which extra to install."""
     try:
         import click
     except ImportError:
         sys.exit('The mixnorm command needs click, which is not installed: pip install "mixnorm[cli]".')
 
     class LazyGroup(click.Group):
-        """Imports a subcommand only when it is asked for, so that one extra is enough for one command."""
+        """Imports a subcommand only when it is called, so that each needs only its own extra."""
 
         def list_commands(self, ctx: click.Context) -> list[str]:
             return list(COMMANDS)

@@ -27,20 +27,20 @@ COLUMNS = ("recording", "onset", "stimulus", "character", "target", "score")
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File; standard output if left out.",
+    help="Output file [standard output].",
 )
-@click.option("--unlabelled", is_flag=True, help="Score every stimulus, whatever its name.")
+@click.option("--unlabelled", is_flag=True, help="Score every stimulus, with or without a label.")
 @reading_options
 @json_option
 def predict(model: Path, recording: str, output: Path | None, as_json: bool, **options: Any) -> None:
-    """Score every event of RECORDING with MODEL; positive scores speak for a target."""
+    """Score every event of RECORDING with MODEL; positive scores indicate a target."""
     with messages():
         if output is not None:
             check_writable(output, "-o")
         decoder = load(model)
         if not isinstance(decoder, Decoder):
             raise ValueError(
-                f"{model}: this is a {type(decoder).__name__}, not a model for recordings; train one first"
+                f"{model}: this is a {type(decoder).__name__}, not a decoder; train one with `mixnorm train`"
             )
         rows = []
         for run in read_recordings(recording, **read_options(options)):
@@ -52,7 +52,7 @@ def predict(model: Path, recording: str, output: Path | None, as_json: bool, **o
 
 
 def _rows(source: str, scores: Scores) -> list[dict[str, Any]]:
-    """One row per event; None for what does not exist."""
+    """One row per event; None for missing values."""
     columns = zip(
         scores.onset.tolist(),
         scores.stimulus.tolist(),

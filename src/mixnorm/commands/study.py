@@ -28,17 +28,17 @@ _MOST_LINES = 10
     "but units failed or fits did not converge."
 )
 @click.argument("plan")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of results [mixnorm-results/NAME].")
-@click.option("--splits", type=click.IntRange(1), help="Number of splits instead of the plan's.")
-@click.option("--methods", metavar="A,B,…", help="Methods instead of the plan's.")
-@click.option("--seed", type=click.IntRange(0), help="Seed instead of the plan's.")
+@click.option("--out", type=click.Path(path_type=Path), help="Output folder [mixnorm-results/NAME].")
+@click.option("--splits", type=click.IntRange(1), help="Number of splits [that of the plan].")
+@click.option("--methods", metavar="A,B,…", help="Methods to compare [those of the plan].")
+@click.option("--seed", type=click.IntRange(0), help="Random seed [that of the plan].")
 @jobs_option
 @click.option("--backend", type=click.Choice(["joblib", "dask"]), default="joblib", show_default=True)
-@click.option("--address", metavar="tcp://HOST:PORT", help="Scheduler of the dask backend.")
-@click.option("--device", metavar="cuda", help="Solve on a GPU, many units as one batch; needs PyTorch or CuPy.")
+@click.option("--address", metavar="tcp://HOST:PORT", help="Address of the scheduler, for --backend dask.")
+@click.option("--device", metavar="cuda", help="Fit many units at once on a GPU; needs PyTorch or CuPy.")
 @json_option
 def study(plan: str, out: Path | None, as_json: bool, **options: Any) -> None:
-    """See `help` above: it names the built-in plans."""
+    """Run a study; the help text above names the built-in plans."""
     where = Where(options.pop("backend"), options.pop("jobs"), options.pop("address"), options.pop("device"))
     with messages():
         asked = _asked(plan, options)
@@ -55,7 +55,7 @@ def study(plan: str, out: Path | None, as_json: bool, **options: Any) -> None:
 
 
 def _end(results: Results) -> None:
-    """Say on stderr what failed or did not converge, and end with an exit status that tells scripts so."""
+    """Print on stderr what failed or did not converge, and exit with a status that scripts can test."""
     lines = [f"Failed: {unit}: {reason}" for unit, reason in results.failed]
     lines += [f"Not converged: {unit}: relative duality gap {gap:.1e}" for unit, gap in results.above_tol]
     for line in lines[:_MOST_LINES]:
@@ -86,7 +86,7 @@ def _say_report(results: Any, folder: Path) -> None:
 
 @contextmanager
 def _bar() -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on stderr: units done, rate, time left; warnings of the store go the same way."""
+    """A progress bar on stderr; warnings are printed above it."""
     with progress(0, "units") as bar, warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: bar.write(f"Warning: {message}", file=sys.stderr)
 

@@ -36,11 +36,25 @@ from mixnorm.estimators.persistence import check_model_path
 
 @click.command()
 @click.argument("recordings", nargs=-1, required=True)
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Model file.")
-@click.option("--preset", type=click.Choice(list(PRESETS)), help="Preparation; by default one that fits the kind.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Model file to write (.mixnorm).",
+)
+@click.option(
+    "--preset",
+    type=click.Choice(list(PRESETS)),
+    help="Preparation [default for continuous recordings, epochs for epochs].",
+)
 @folds_option
 @click.option(
-    "--rule", type=click.Choice(["best", "1se"]), default="best", show_default=True, help="How to pick alpha."
+    "--rule",
+    type=click.Choice(["best", "1se"]),
+    default="best",
+    show_default=True,
+    help="How to choose alpha: best AUC, or largest within one standard error.",
 )
 @click.option("--max-sensors", type=click.IntRange(1), help="Use at most this many electrodes.")
 @subjects_option
@@ -54,7 +68,7 @@ def train(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Train a decoder on RECORDINGS; say its AUC by honest folds and the electrodes it chose."""
+    """Train a decoder on RECORDINGS; print its held-out AUC and the electrodes that it uses."""
     choice = {name: options.pop(name) for name in ("rule", "max_sensors")}
     with messages():
         check_model_path(output)

@@ -1,7 +1,7 @@
 """From a recording to epochs to features: reading, preparing, simulating and decoding EEG.
 
-Importing this package needs nothing beyond the core; what needs MNE or MOABB imports it where it is used,
-and says which extra to install when it is missing.
+Importing this package needs nothing beyond the core; MNE and MOABB are imported where they are used,
+with an error that names the extra to install when they are missing.
 """
 
 from importlib import import_module

@@ -47,7 +47,7 @@ def windows_inside(recording: Recording, grid: SampleGrid) -> NDArray[np.bool_]:
 def re_referenced(
     signal: NDArray[np.float64], ch_names: Sequence[str], preparation: Preparation
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """Signal (n_channels, n_samples) less its reference, and the names of the channels that are left."""
+    """The signal (n_channels, n_samples) minus its reference, and the names of the remaining channels."""
     reference = preparation.reference
     if reference is None:
         return signal, tuple(ch_names)
@@ -55,7 +55,7 @@ def re_referenced(
     missing = [name for name in names if name not in ch_names]
     if missing:
         raise KeyError(", ".join(missing))
-    # Added up channel by channel: a sum over an axis depends on the length of the chunk in its last bit.
+    # Summed channel by channel: the last bit of a sum over an axis depends on the length of the chunk.
     total = np.zeros(signal.shape[1])
     for name in names:
         total += signal[list(ch_names).index(name)]
@@ -79,7 +79,7 @@ def _cut_epochs(recording: EpochedRecording, preparation: Preparation) -> Cut:
     if preparation.band is not None:
         raise RecordingError(
             recording.source,
-            "its trials are cut already and cannot be filtered any more",
+            "it contains epochs, which cannot be filtered",
             "use the preset 'epochs' or a preparation with band=None",
         )
     X, ch_names, times = recording.X, recording.ch_names, recording.times
@@ -118,32 +118,36 @@ def _cut(
 
 
 def _usable(recording: Recording, grid: SampleGrid) -> NDArray[np.bool_]:
-    """Events whose window is inside; an error when there can be none, a warning when there are fewer."""
+    """Events whose window is inside the recording; an error where there is none, a warning where some are not."""
     source, width = recording.source, grid.stop - grid.start
     if width > recording.signal.shape[1]:
         raise RecordingError(
             source,
             f"the window of {width / recording.sfreq:g} s is longer than the recording ({recording.duration:g} s)",
-            "record longer or ask for a shorter window",
+            "record longer or use a shorter window",
         )
     inside = windows_inside(recording, grid)
     if not inside.any():
-        raise RecordingError(source, "no event has its whole window in it", "ask for a shorter window")
+        raise RecordingError(source, "no event has its whole window inside the recording", "use a shorter window")
     if not inside.all():
-        cut_off = f"{np.sum(~inside)} of {len(inside)} trials left out, their windows are cut off"
-        warnings.warn(f"{source}: {cut_off}", RuntimeWarning, stacklevel=5)
+        warnings.warn(
+            f"{source}: {np.sum(~inside)} of {len(inside)} trials are left out because their windows are not wholly "
+            "inside the recording",
+            RuntimeWarning,
+            stacklevel=5,
+        )
     return inside
 
 
 def _regridded(X: NDArray[np.float64], recording: EpochedRecording, grid: SampleGrid) -> NDArray[np.float64]:
-    """Epochs cut down to a grid that lies inside them."""
+    """Epochs resampled to a grid inside them."""
     origin = round(recording.times[0] * recording.sfreq)
     first, last = grid.start - origin, grid.stop - origin
     if first < 0 or last > X.shape[2]:
         raise RecordingError(
             recording.source,
-            f"its epochs reach from {recording.times[0]:g} to {recording.times[-1]:g} s, not over the window",
-            "ask for a window inside",
+            f"its epochs reach from {recording.times[0]:g} to {recording.times[-1]:g} s and do not cover the window",
+            "use a window inside the epochs",
         )
     return np.stack([grid.reduce(trial[:, first:last]) for trial in X])
 
@@ -165,6 +169,6 @@ def _referenced(
     except KeyError as error:
         raise RecordingError(
             recording.source,
-            f"the reference channels {error.args[0]} are not in it",
-            f"name some of: {', '.join(recording.ch_names)}",
+            f"unknown reference channel {error.args[0]}",
+            f"available: {', '.join(recording.ch_names)}",
         ) from None

@@ -1,4 +1,4 @@
-"""A decoder: preparation, scaler and classifier as one thing that is fitted, saved, loaded and applied."""
+"""A decoder: preparation, scaler and classifier, fitted, saved, loaded and applied together."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from mixnorm.estimators.svc import GroupSVC
 from mixnorm.estimators.svc_cv import GroupSVCCV
 
 _LEARNED = ("lower_", "upper_", "center_", "scale_")
-# A model file may name no other class than these: loading it must not run what the file chooses.
+# A model file can name only these classes: loading must not execute what the file chooses.
 _CLASSIFIERS = {"GroupSVC": GroupSVC, "GroupSVCCV": GroupSVCCV}
 
 
 def default_classifier(**options: Any) -> GroupSVCCV:
-    """`GroupSVCCV` whose inner folds keep characters whole (`InOrder`)."""
+    """`GroupSVCCV` whose inner folds keep the trials of a character together (`InOrder`)."""
     return GroupSVCCV(**({"cv": InOrder()} | options))
 
 
@@ -32,7 +32,7 @@ def default_classifier(**options: Any) -> GroupSVCCV:
 class Scores:
     """One score per event of a recording, in the order of the events.
 
-    `score` is NaN where the recording ends before the window does. Positive scores speak for a target;
+    `score` is NaN where the recording ends before the window does. Positive scores indicate a target;
     `onset` is in seconds (for epochs: the number of the trial), the rest as in
     `Events`.
     """
@@ -55,16 +55,16 @@ class Decoder:
     ----------
     preparation : Preparation
     sfreq : float
-        Rate in Hz of the recordings it was made from, and can be applied to.
+        Sampling rate in Hz of the training recordings, and of those it can be applied to.
     ch_names : tuple of str
-        All channels it needs, in order, those of the reference among them.
+        All channels that are needed, in order, including those of the reference.
     feature_names : tuple of str
-        The channels that are left after referencing: the classifier's groups.
+        The channels that remain after re-referencing: the groups of the classifier.
     times : (n_times,) array
         Exact sample times in seconds.
     scaler : ChannelScaler
     classifier : fitted estimator
-        Takes trials (n, channels, times), has `decision_function`.
+        Has a `decision_function` of trials (n, channels, times).
     """
 
     preparation: Preparation
@@ -113,13 +113,13 @@ class Decoder:
         return tuple(self.feature_names[int(group)] for group in self.classifier.selected_groups_)
 
     def matched(self, recording: Recording | EpochedRecording) -> Recording | EpochedRecording:
-        """The recording with the decoder's channels, in its order; refused when one is missing."""
+        """The recording with the channels of the decoder, in their order; an error where one is missing."""
         missing = [name for name in self.ch_names if name not in recording.ch_names]
         if missing:
             raise RecordingError(
                 recording.source,
-                f"the model needs channels that are not in it: {', '.join(missing)}",
-                f"it has {', '.join(recording.ch_names)}; record those or train on what there is",
+                f"channels that the model needs are missing: {', '.join(missing)}",
+                f"it has {', '.join(recording.ch_names)}; record them, or train a model on the channels available",
             )
         if not np.isclose(recording.sfreq, self.sfreq, rtol=1e-6, equal_nan=True):
             raise RecordingError(
@@ -130,7 +130,7 @@ class Decoder:
         if isinstance(recording, Recording) and self.preparation.window is None:
             raise RecordingError(
                 recording.source,
-                "it is continuous, and the model was trained on epochs without a window",
+                "it is continuous, but the model was trained on epochs without a window",
                 "train on a continuous recording",
             )
         order = [recording.ch_names.index(name) for name in self.ch_names]
@@ -164,8 +164,8 @@ class Decoder:
     def score_trial(self, trial: NDArray[np.float64]) -> float:
         """Score of one prepared trial (n_channels, n_times).
 
-        Trials are scored one at a time, in files as in streams: the last bit of a matrix product depends
-        on how many rows it has.
+        Trials are scored one at a time, in files and in streams: the last bit of a matrix product depends
+        on the number of its rows.
         """
         return float(self.classifier.decision_function(self.scaler.transform(trial[None]))[0])
 

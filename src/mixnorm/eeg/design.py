@@ -16,7 +16,7 @@ from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording, Recordin
 
 @dataclass(frozen=True)
 class Design:
-    """Prepared trials, before scaling, with everything that is known about them.
+    """Prepared trials, before scaling, with their labels and metadata.
 
     Attributes
     ----------
@@ -64,10 +64,12 @@ class Design:
     def to_sklearn(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
         """``X, y, groups`` for scikit-learn; trials of one group must not be split between folds.
 
-        The groups are the characters, or blocks of neighbouring trials where the source tells none.
+        The groups are the characters, or blocks of consecutive trials where the source has no characters.
         """
         if np.any(self.y == UNKNOWN):
-            raise ValueError(f"{np.sum(self.y == UNKNOWN)} trials have no label; they can be scored, not learned.")
+            raise ValueError(
+                f"{np.sum(self.y == UNKNOWN)} trials have no label; they can be scored, but not used for training."
+            )
         return self.X, self.y, self.trial_groups()
 
     def trial_groups(self, n_blocks: int = 10) -> NDArray[np.int64]:
@@ -85,7 +87,7 @@ def prepare(
     recordings: Recording | EpochedRecording | Sequence[Recording | EpochedRecording],
     preparation: Preparation | None = None,
 ) -> Design:
-    """Re-reference, filter, cut and sample recordings; nothing here is learned from the trials.
+    """Re-reference, filter, cut and sample recordings; nothing is estimated from the trials.
 
     Parameters
     ----------
@@ -97,7 +99,7 @@ def prepare(
     Returns
     -------
     Design
-        Trials whose window is not wholly in the recording are left out, with a warning that counts them.
+        Trials whose window is not wholly inside the recording are left out, with a warning that gives their number.
 
     Examples
     --------
@@ -148,7 +150,7 @@ def _stacked(
 def _unique_characters(
     run: NDArray[np.int64], subject: NDArray, session: NDArray, character: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Numbers that two characters share only when they are the same one."""
+    """Numbers of characters that are unique over sources."""
     labels = zip(run.tolist(), subject.tolist(), session.tolist(), character.tolist(), strict=True)
     numbers: dict[tuple, int] = {}
     unique = [numbers.setdefault(label, len(numbers)) if label[-1] != UNKNOWN else UNKNOWN for label in labels]

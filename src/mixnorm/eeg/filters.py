@@ -37,10 +37,10 @@ def design_sos(
 
 
 class CausalFilter:
-    """A causal filter that keeps its state: pushing chunks gives the bits that pushing the whole gives.
+    """A causal filter that keeps its state: filtering chunks gives the same bits as filtering the whole signal.
 
-    It starts as if the first sample had lasted forever, so that an offset of thousands of microvolts, as DC
-    amplifiers have, makes no transient.
+    The initial state is that of a constant signal at the first sample, so that the offset of a DC amplifier,
+    thousands of microvolts, causes no transient.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class CausalFilter:
             return out
         if self._state is None:
             self._state = sps.sosfilt_zi(self._sos)[None] * chunk[:, 0, None, None]
-        # Channel by channel: SciPy would copy the whole recording several times otherwise.
+        # Channel by channel: otherwise SciPy copies the whole recording several times.
         for channel, row in enumerate(chunk):
             out[channel], self._state[channel] = sps.sosfilt(self._sos, row, zi=self._state[channel])
         return out

@@ -1,4 +1,4 @@
-"""Where the electrodes of the extended 10–20 system sit, on an idealised head.
+"""Positions of the electrodes of the extended 10–20 system on a spherical head.
 
 A sphere of radius 95 mm, in metres: x to the right ear, y to the nose, z up through Cz. The rim
 (Fp1 … T7 … O1) lies 72° below the vertex, the nasion–inion circle at 90°. Positions are computed from the
@@ -31,7 +31,7 @@ _OLD_NAMES = {"t3": "T7", "t4": "T8", "t5": "P7", "t6": "P8"}
 def standard_name(name: str) -> str | None:
     """The usual spelling of an electrode name, or None when it names no electrode of the 10–10 system.
 
-    Case, dots and blanks are ignored, an `EEG` prefix and a reference suffix too; T3, T4, T5, T6 are
+    Case, dots, spaces, an `EEG` prefix and a reference suffix are ignored; T3, T4, T5, T6 are
     T7, T8, P7, P8.
 
     Examples
@@ -47,9 +47,9 @@ def standard_name(name: str) -> str | None:
 
 
 def no_electrodes(ch_names: Sequence[str]) -> list[str]:
-    """The names that speak of eyes, heart, muscles or triggers, whatever a file says: no electrodes to choose from.
+    """The names that denote eye, heart, muscle or trigger channels, whatever type the file gives them.
 
-    Mastoids and ear lobes are not among them.
+    Names of mastoids and ear lobes are not returned.
 
     Examples
     --------

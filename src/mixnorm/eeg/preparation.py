@@ -1,4 +1,4 @@
-"""One frozen description of everything done between the amplifier and the classifier."""
+"""The preparation of a recording: everything that is done before the classifier."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Preparation:
     ripple : float
         Pass-band ripple in dB, "chebyshev1" only.
     phase : {"causal", "zero"}
-        Causal filters delay the response and can run on a stream; zero-phase ones see the future.
+        Causal filters delay the response and can run on a stream; zero-phase filters use later samples.
     window : (start, stop) or None
-        Seconds relative to the stimulus, stop not included. None (epochs only): all there is.
+        Seconds relative to the stimulus, stop not included. None (epochs only): the whole epoch.
     n_samples : int or None
         Samples per channel, evenly spaced over the window. None: every sample, or every `decimation`-th.
     decimation : int or None
-        Take every so many samples from the start of the window; `n_samples` then bounds their number.
+        Take every `decimation`-th sample from the start of the window; `n_samples` is then their maximum number.
     reduce : {"pick", "mean"}
         The sample itself, or the mean from it up to the next.
     baseline : (start, stop) or None
@@ -50,7 +50,7 @@ class Preparation:
     scaling : {"robust", "standard", "windsor", "none"}
         See `ChannelScaler`.
     clip : float or None
-        How far amplitudes may reach, in the units of `scaling`.
+        Limit of the amplitudes, in the units of `scaling`.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class Preparation:
         for name in ("order", "n_samples", "decimation"):
             value = getattr(self, name)
             if value is not None and (value != int(value) or value < 1):
-                raise ValueError(f"Invalid value for '{name}': a whole number above 0 is needed, but got {value}.")
+                raise ValueError(f"Invalid value for '{name}': it must be an integer above 0, but got {value}.")
 
     @classmethod
     def preset(cls, name: str) -> Preparation:
@@ -123,10 +123,10 @@ class Preparation:
         - "uam": Chebyshev I of order 5, 2–20 Hz, causal; 0–0.6 s, every 5th sample at 256 Hz, 31 in all. The
           paper gives neither ripple (0.5 dB here) nor window.
         - "errp": Butterworth 4, 1–10 Hz, causal; 0–1 s, 16 samples (every 32nd at 512 Hz).
-        - "epochs": for trials that were filtered and cut before they came here; all their samples.
+        - "epochs": for recordings that are already filtered and cut into epochs; all samples.
         """
         if name not in PRESETS:
-            raise ValueError(f"There is no preset {name!r}; there are {', '.join(map(repr, PRESETS))}.")
+            raise ValueError(f"Unknown preset {name!r}; there are {', '.join(map(repr, PRESETS))}.")
         return PRESETS[name]
 
     def to_dict(self) -> dict[str, Any]:
@@ -138,11 +138,11 @@ class Preparation:
         """The preparation that `to_dict` described."""
         unknown = set(description) - {field.name for field in fields(cls)}
         if unknown:
-            raise ValueError(f"A preparation has no {', '.join(sorted(unknown))}.")
+            raise ValueError(f"Unknown field of a preparation: {', '.join(sorted(unknown))}.")
         return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in description.items()})
 
     def describe(self) -> str:
-        """The preparation in a few words.
+        """A short description.
 
         Examples
         --------
@@ -177,7 +177,7 @@ class Preparation:
             return None
         top = max(edge for edge in self.band if edge is not None)
         if top >= sfreq / 2:
-            raise ValueError(f"a rate of {sfreq:g} Hz is too low for a filter up to {top:g} Hz")
+            raise ValueError(f"the sampling rate of {sfreq:g} Hz is too low for a filter up to {top:g} Hz")
         return design_sos(self.band, sfreq, self.family, self.order, self.ripple)
 
     def grid(self, sfreq: float) -> SampleGrid:
@@ -206,7 +206,7 @@ class SampleGrid:
     def of(cls, preparation: Preparation, sfreq: float) -> SampleGrid:
         """The grid of a preparation at a rate; every time is rounded to the nearest sample."""
         if preparation.window is None:
-            raise ValueError("a continuous recording needs a window; give one as window=(start, stop)")
+            raise ValueError("a continuous recording needs a window; set window=(start, stop)")
         edges = _edges(preparation, sfreq)
         first = edges[:-1]
         length = np.diff(edges) if preparation.reduce == "mean" else np.ones_like(first)

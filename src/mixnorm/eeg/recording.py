@@ -1,4 +1,4 @@
-"""What a reader hands on: a continuous recording, or one already cut into epochs, and what was found in it.
+"""The result of reading a source: a continuous recording, or one that is already cut into epochs.
 
 Signals are in microvolts, channel-major; an onset counts samples from the first one. Every problem with a
 source is a `RecordingError`, whose text begins with the path.
@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.positions import electrode_positions, standard_name
 
-#: Stands for a label, a stimulus code or a character that the source does not tell.
+#: A label, a stimulus code or a character that the source does not contain.
 UNKNOWN = -1
 
 
 class RecordingError(ValueError):
-    """A source that cannot be used as it is.
+    """A recording that cannot be used as it is.
 
     Parameters
     ----------
     source : str or path
-        Where the trouble is; the text of the error begins with it.
+        Path or name of the source; the message begins with it.
     problem : str
         What is wrong.
     remedy : str
-        What to do about it.
+        What to do.
 
     Examples
     --------
@@ -54,8 +54,8 @@ class Events:
     stimulus : (n,) int array
         Code of what was shown, for instance the row or column of a speller; −1 not known.
     character : (n,) int array
-        Counts what the user attended to; trials of one character must not be split between folds. −1 not
-        known.
+        Number of the character that the subject attended to; trials of one character must not be split
+        between folds. −1 not known.
     """
 
     onset: NDArray[np.int64]
@@ -65,7 +65,7 @@ class Events:
 
     @classmethod
     def of(cls, onset: object, target: object = None, stimulus: object = None, character: object = None) -> Events:
-        """Events from anything array-like, sorted by onset; what is left out is not known."""
+        """Events from array-likes, sorted by onset; what is left out is unknown."""
         onset = np.asarray(onset, dtype=np.int64).ravel()
         order = np.argsort(onset, kind="stable")
 
@@ -92,7 +92,7 @@ class Recording:
         Samples per second.
     events : Events
     subject, session : str
-        As the source tells, or as asked for when reading.
+        From the source, or as given when reading.
     source : str
         Path or name of the source.
     positions : (n_channels, 3) array
@@ -117,7 +117,7 @@ class Recording:
         return self.signal.shape[1] / self.sfreq
 
     def without(self, names: Sequence[str]) -> Recording:
-        """The same recording less some channels."""
+        """The recording without some channels."""
         keep = _kept(self, names)
         return replace(
             self,
@@ -127,7 +127,7 @@ class Recording:
         )
 
     def describe(self) -> str:
-        """What was found, for people.
+        """A description in words.
 
         Examples
         --------
@@ -144,9 +144,9 @@ class Recording:
 
 @dataclass(frozen=True)
 class EpochedRecording:
-    """Trials that were cut before they came here, possibly of several subjects and sessions.
+    """A recording that is already cut into epochs, possibly of several subjects and sessions.
 
-    `X` (n_trials, n_channels, n_times) in the unit of the source (microvolts where it tells), `times`
+    `X` (n_trials, n_channels, n_times) in the unit of the source (microvolts where it is known), `times`
     (s) relative to the stimulus, `subject` and `session` one label per trial; `events.onset`
     numbers the trials.
     """
@@ -167,13 +167,13 @@ class EpochedRecording:
         return float(1 / np.median(np.diff(self.times))) if len(self.times) > 1 else float("nan")
 
     def without(self, names: Sequence[str]) -> EpochedRecording:
-        """The same trials less some channels."""
+        """The trials without some channels."""
         keep = _kept(self, names)
         ch_names = tuple(self.ch_names[channel] for channel in keep)
         return replace(self, X=self.X[:, keep], ch_names=ch_names, positions=self.positions[keep])
 
     def describe(self) -> str:
-        """What was found, for people."""
+        """A description in words."""
         span = f"{self.times[0]:.3f} to {self.times[-1]:.3f} s" if len(self.times) else "no samples"
         head = f"epochs, {_channels(self)}, {len(self.times)} samples from {span}"
         body = [
@@ -184,7 +184,7 @@ class EpochedRecording:
 
 
 def positions_or_ideal(ch_names: Sequence[str], known: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-    """The known positions, and the idealised 10–10 ones where none is known."""
+    """The known positions, and those of the spherical head where none is known."""
     ideal = electrode_positions(ch_names)
     return ideal if known is None else np.where(np.isfinite(known), known, ideal)
 
@@ -194,8 +194,8 @@ def _kept(recording: Recording | EpochedRecording, names: Sequence[str]) -> list
     if missing:
         raise RecordingError(
             recording.source,
-            f"there is no channel {', '.join(missing)} to drop",
-            f"name some of: {', '.join(recording.ch_names)}",
+            f"unknown channel {', '.join(missing)}, which should be excluded",
+            f"available: {', '.join(recording.ch_names)}",
         )
     return [channel for channel, name in enumerate(recording.ch_names) if name not in names]
 
@@ -218,12 +218,12 @@ def _events_line(events: Events) -> str:
     return f"{line}; {', '.join(details)}" if details else line
 
 
-_LABEL_TEXT = ((1, "target"), (0, "non-target"), (UNKNOWN, "without a label"))
+_LABEL_TEXT = ((1, "target"), (0, "non-target"), (UNKNOWN, "unlabelled"))
 
 
 def _description(recording: Recording | EpochedRecording, head: str, body: list[str]) -> str:
     strangers = [name for name in recording.ch_names if standard_name(name) is None]
     if strangers:
-        body = [*body, f"not electrodes of the 10–10 system: {', '.join(strangers)}"]
+        body = [*body, f"channels that are not electrodes of the 10–10 system: {', '.join(strangers)}"]
     lines = [*body, *(f"note: {note}" for note in recording.notes)]
     return "\n".join([f"{recording.source}: {head}", *(f"  {line}" for line in lines)])

@@ -13,7 +13,7 @@ SCALINGS = ("robust", "standard", "windsor", "none")
 
 
 class ChannelScaler(TransformerMixin, BaseEstimator):
-    r"""Clip and scale each channel by what its training trials show.
+    r"""Clip and scale each channel by statistics of its training trials.
 
     .. math:: x \mapsto (\min(\max(x, l_c), u_c) - m_c) / s_c
 
@@ -21,11 +21,11 @@ class ChannelScaler(TransformerMixin, BaseEstimator):
 
     - "standard": m the mean, s the standard deviation, l and u = m ∓ clip·s;
     - "robust": m the median, s the interquartile range / 1.349 (the standard deviation of a normal
-      distribution), which artefacts do not move; l and u as above;
+      distribution), which is robust to artefacts; l and u as above;
     - "windsor": l and u the percentiles clip and 100 − clip, scaled to [−1, 1] (Hoffmann 2008: clip=10);
     - "none": nothing but clipping at ∓ clip.
 
-    A channel that does not vary is only centred, so a dead sensor stays exactly zero.
+    A constant channel is only centred, so that it is exactly zero.
 
     Parameters
     ----------

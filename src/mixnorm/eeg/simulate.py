@@ -21,7 +21,7 @@ from scipy.signal import lfilter
 from mixnorm.eeg.positions import HEAD_RADIUS, electrode_positions
 from mixnorm.eeg.recording import Events, Recording
 
-# Parietal and central sites first: a simulated P300 sits where a real one does.
+# Parietal and central sites first, where the P300 is largest.
 #: The 64 electrodes that simulations draw from, in the order in which they are used.
 # fmt: off
 ELECTRODES = (
@@ -40,7 +40,7 @@ _WAVE_NORM = 0.0945
 
 @dataclass(frozen=True)
 class Simulated:
-    """Trials of one simulated subject, and the truth about them.
+    """Trials of one simulated subject, and which electrodes are informative.
 
     Attributes
     ----------
@@ -60,17 +60,17 @@ class Simulated:
     def to_recording(self) -> Recording:
         """The trials one after the other as a continuous recording at 8 Hz, for `to_raw`.
 
-        Cut at its events, 8 samples in 1 s, unfiltered, it gives the trials back exactly.
+        Unfiltered and cut at its events, 8 samples in 1 s, it contains exactly these trials.
         """
         return _end_to_end(self.X, self.y, self.ch_names, "S1")
 
 
 @dataclass(frozen=True)
 class Cohort:
-    """Trials of several simulated subjects, and the truth about them.
+    """Trials of several simulated subjects, and which electrodes are informative.
 
-    `subject` (n_trials,) says whose trial it is; `common` names the electrodes that carry the wave in
-    everybody, `own` those that carry it in one subject only. The rest as in `Simulated`.
+    `subject` (n_trials,) says whose trial it is; `common` names the electrodes that are informative in
+    all subjects, `own` those that are informative in one subject only. The rest as in `Simulated`.
     """
 
     X: NDArray[np.float64] = field(repr=False)
@@ -147,7 +147,7 @@ def simulated_cohort(
     difference: float = 0.2,
     seed: int = 0,
 ) -> Cohort:
-    """Several subjects over 16 channels who share informative electrodes and differ as much as asked.
+    """Several subjects with 16 channels, common informative electrodes and a given difference between subjects.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def _scalp_noise(
 
 
 def scalp_mixing(names: tuple[str, ...], correlation: float) -> NDArray[np.float64]:
-    """L with L L' = (1 − ρ) I + ρ exp(−2 d / head radius): turns white noise into noise of a scalp."""
+    """L with L L' = (1 − ρ) I + ρ exp(−2 d / head radius): makes white noise spatially correlated."""
     places = electrode_positions(names)
     distances = np.linalg.norm(places[:, None] - places[None], axis=2)
     covariance = (1 - correlation) * np.eye(len(names)) + correlation * np.exp(-2 * distances / HEAD_RADIUS)
@@ -271,7 +271,7 @@ def simulated_recording(
 ) -> Recording:
     """A continuous recording of a 6 × 6 speller: 12 stimulus codes, 2 of them targets, 10 rounds a character.
 
-    Flashes come every 250 ms, so responses overlap as real ones do; the noise has 8 µV, is correlated in
+    Flashes come every 250 ms, so that responses overlap; the noise has 8 µV and is correlated in
     time (0.9 from one 256th of a second to the next) and over the scalp. `to_raw`
     makes an MNE Raw of it.
 

@@ -1,4 +1,4 @@
-"""Folds that do not flatter: neighbours in time are never on both sides."""
+"""Folds that keep neighbouring trials together, so that scores are not optimistic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.model_selection import BaseCrossValidator
 from mixnorm.eeg.design import Design
 from mixnorm.eeg.recording import UNKNOWN
 
-#: Folds of characters or blocks where nothing else is asked for.
+#: Default number of folds of characters or blocks.
 N_FOLDS = 5
 #: More sessions than this share folds: a cohort of fifty would need fifty fits.
 MOST_SESSIONS = 10
@@ -22,7 +22,7 @@ MOST_SESSIONS = 10
 
 @dataclass(frozen=True)
 class Folds:
-    """`number` (n_trials,) says in which fold a trial is tested, `by` what the folds were made of."""
+    """`number` (n_trials,) is the fold in which a trial is held out, `by` the unit that folds are made of."""
 
     number: NDArray[np.int64] = field(repr=False)
     by: str
@@ -35,8 +35,8 @@ def honest_folds(design: Design, n_folds: int | None = None) -> Folds:
     """Sessions if there are several, else characters, else contiguous blocks.
 
     Each session is a fold of its own, up to ten. Where one subject has two sessions, of three runs or more, the runs
-    are the folds: two folds say next to nothing about how much scores vary. Characters and trials are dealt into
-    `n_folds` folds in the order of recording, so that training and test trials meet at few places only. None: five,
+    are the folds, because two folds do not show how much scores vary. Characters and trials are divided into
+    `n_folds` folds in the order of recording, so that few training trials are next to held-out ones. None: five,
     or as many as there are characters; more than there are characters, or trials of the smaller class, are refused.
 
     Examples
@@ -76,9 +76,9 @@ def _possible(n_folds: int | None, design: Design, units: str) -> int:
 
 
 class InOrder(BaseCrossValidator):
-    """A scikit-learn splitter for the folds inside a fit: whole groups, dealt in order of recording.
+    """A scikit-learn splitter for the folds inside a fit: whole groups in the order of recording.
 
-    Where there are fewer groups than folds, blocks of neighbouring trials take their place.
+    Where there are fewer groups than folds, blocks of consecutive trials are used instead.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def cross_validated_auc(
     folds: Folds,
     progress: Callable[[int], None] | None = None,
 ) -> list[float | None]:
-    """Test AUC of each fold; scaling is learned anew on each training set. None where a class is missing."""
+    """Held-out AUC of each fold; the scaler is fitted on each training set. None where a class is missing."""
     X, y, groups = design.to_sklearn()
     aucs: list[float | None] = []
     for fold in range(len(folds)):
@@ -138,7 +138,7 @@ def cross_validated_auc(
 
 
 def dealt(labels: NDArray, n_folds: int) -> NDArray[np.int64]:
-    """Whole labels dealt into contiguous folds of nearly equal numbers of labels."""
+    """Contiguous folds of whole labels, of nearly equal numbers of labels."""
     units = _in_order(labels)
     count = units.max() + 1
     return units * min(n_folds, count) // count

@@ -1,4 +1,4 @@
-"""A decoder on a stream: chunks in, scores out as soon as a window is complete."""
+"""A decoder on a stream: chunks of signal in, scores out as soon as a window is complete."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ class StreamScore(NamedTuple):
 
 
 class StreamDecoder:
-    """Run a `Decoder` on chunks of a signal; the scores have the bits that the file
-    gives.
+    """Run a `Decoder` on chunks of a signal; the scores are bit-identical to those of the whole recording.
 
-    Filter state and unfinished windows are kept between chunks; memory stays bounded by the longest window.
+    The filter state and unfinished windows are kept between chunks; memory is bounded by the longest window.
 
     Parameters
     ----------
@@ -37,7 +36,7 @@ class StreamDecoder:
     def __init__(self, decoder: Decoder, ch_names: Sequence[str] | None = None) -> None:
         preparation = decoder.preparation
         if preparation.phase != "causal" and preparation.band is not None:
-            raise ValueError("A zero-phase filter needs the future: train with a preparation of phase='causal'.")
+            raise ValueError("A zero-phase filter cannot run on a stream: train with a preparation of phase='causal'.")
         names = tuple(ch_names or decoder.ch_names)
         missing = [name for name in decoder.ch_names if name not in names]
         if missing:

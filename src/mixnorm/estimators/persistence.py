@@ -1,11 +1,11 @@
 """Models as files that execute nothing when loaded: a zip of plain arrays and a JSON header.
 
 A ``.mixnorm`` file holds ``header.json`` and one ``.npy`` member per array (never pickled). The header names the
-class, its parameters, everything a user would ask of the model (channel names in order, classes, versions), and the
+class, its parameters, what describes the model (channel names in order, classes, versions), and the
 SHA-256 of every array; it is itself checksummed, so that a truncated or altered file is refused.
 
-A class that can be saved has ``_to_archive() -> (header, arrays)`` and ``_from_archive(header, arrays)`` and stands
-in the table below. Nothing in a file can name code to import.
+A class that can be saved has ``_to_archive() -> (header, arrays)`` and ``_from_archive(header, arrays)`` and an entry
+in the table below. A file cannot name code to import.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ _CLASSES = {
     "SensorSelector": "mixnorm.estimators.selector:SensorSelector",
     "Decoder": "mixnorm.eeg.decoder:Decoder",
 }
-#: No single array of a model is larger than this when unpacked (a small file could claim a huge one).
+#: Largest uncompressed size of one array (a small file could declare a huge one).
 _MAX_BYTES = 4 << 30
 
 
@@ -61,13 +61,13 @@ _UNREADABLE = (
 
 
 class ModelFileError(ValueError):
-    """A model file that cannot be trusted: truncated, altered, of another format, or not a model at all."""
+    """An invalid model file: truncated, altered, of another format, or not a model file."""
 
 
 def save(model, path) -> None:
     """Save a fitted model to a ``.mixnorm`` file.
 
-    The file is written beside its place and moved there when whole: an interrupted save leaves what was there.
+    The file is written under another name and renamed when complete: an interrupted save leaves the former file.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def load(path):
     """
     header, arrays = _read(Path(path))
     if header.get("class") not in _CLASSES:
-        raise ModelFileError(f"{path}: the file holds an unknown kind of model, {header.get('class')!r}.")
+        raise ModelFileError(f"{path}: unknown class of model, {header.get('class')!r}.")
     module, name = _CLASSES[header["class"]].split(":")
     cls = getattr(import_module(module), name)
     try:
@@ -129,8 +129,8 @@ def load(path):
 class Archivable:
     """Saves an estimator's parameters and fitted attributes; for classes whose state is plain arrays and values.
 
-    Parameters that are objects (a splitter, a scoring function) are not kept: they were needed for fitting only, and
-    the loaded model has the default in their place.
+    Parameters that are objects (a splitter, a scoring function) are not saved: they are needed for fitting only, and
+    the loaded model has the defaults instead.
     """
 
     #: Fitted attributes that can be made again, and are not worth their room in a file.
@@ -176,7 +176,7 @@ def _encode(value):
         return {type(value).__name__: [_encode(item) for item in value]}
     if isinstance(value, dict):
         return {"dict": [[_encode(key), _encode(item)] for key, item in value.items()]}
-    raise TypeError(f"{type(value).__name__} cannot be kept in a model file.")
+    raise TypeError(f"{type(value).__name__} cannot be saved in a model file.")
 
 
 def _decode(value):
@@ -197,7 +197,7 @@ def _plain_array(name: str, array: np.ndarray) -> np.ndarray:
         return array
     if all(isinstance(item, str) for item in array.ravel()):
         return array.astype(str)
-    raise TypeError(f"{name} holds Python objects ({array.ravel()[0]!r}, …), which a model file cannot keep.")
+    raise TypeError(f"{name} holds Python objects ({array.ravel()[0]!r}, …), which cannot be saved in a model file.")
 
 
 def _write(path: Path, header: bytes, members: dict[str, bytes]) -> None:
@@ -205,13 +205,13 @@ def _write(path: Path, header: bytes, members: dict[str, bytes]) -> None:
     everything |= {f"{key}.npy": data for key, data in members.items()}
     with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in everything.items():
-            # without the time of writing: the same model is the same file
+            # without the time of writing, so that the same model gives the same file
             archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
 
 
 def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
     if not path.exists():
-        raise FileNotFoundError(f"{path}: there is no such file.")
+        raise FileNotFoundError(f"{path}: this file does not exist.")
     try:
         with zipfile.ZipFile(path) as archive:
             text = archive.read("header.json")
@@ -219,10 +219,10 @@ def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
                 raise ModelFileError(f"{path}: the header was altered after the model was saved.")
             header = json.loads(text)
             if not isinstance(header, dict):
-                raise ModelFileError(f"{path}: the header is no JSON object.")
+                raise ModelFileError(f"{path}: the header is not a JSON object.")
             if header.get("format") != FORMAT:
                 raise ModelFileError(
-                    f"{path}: file format {header.get('format')!r} is not known here (this is {FORMAT})."
+                    f"{path}: file format {header.get('format')!r} is not supported; this version reads {FORMAT}."
                 )
             return header, {key: _read_array(archive, path, key, sha) for key, sha in header["arrays"].items()}
     except ModelFileError:
@@ -234,7 +234,7 @@ def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
 def _read_array(archive: zipfile.ZipFile, path: Path, key: str, sha: str) -> np.ndarray:
     info = archive.getinfo(f"{key}.npy")
     if info.file_size > _MAX_BYTES:
-        raise ModelFileError(f"{path}: array {key!r} claims {info.file_size} bytes, more than any model has.")
+        raise ModelFileError(f"{path}: array {key!r} claims {info.file_size} bytes, more than the limit for a model.")
     data = archive.read(info)
     if hashlib.sha256(data).hexdigest() != sha:
         raise ModelFileError(f"{path}: array {key!r} was altered after the model was saved.")

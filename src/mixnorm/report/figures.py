@@ -63,7 +63,7 @@ def _figures(results: Results) -> Iterator[tuple[str, Any]]:
 
 
 def sensors(results: Results, dataset: str, method: str, n_train: int | None) -> Any:
-    """Which sensors were chosen, on the scalp of each subject; the ring is as wide as they were chosen often."""
+    """Selected sensors on the scalp of each subject; the width of a ring is the share of splits that selected it."""
     about = results.datasets[dataset]
     records = results.of(dataset, method, n_train)
     drawn = {d.name: d.drawn for d in results.plan.datasets}[dataset]
@@ -82,7 +82,7 @@ def sensors(results: Results, dataset: str, method: str, n_train: int | None) ->
 
 
 def auc_against_sensors(results: Results, dataset: str, n_train: int | None) -> Any:
-    """AUC on test trials against the number of sensors along the path; a large marker on the models chosen."""
+    """AUC on test trials against the number of sensors along the path; large markers: the models chosen."""
     methods = [m for m in _alone(results) if any(r["path"] for r in results.of(dataset, m, n_train))]
     shown, left = _shown(_subjects(results.of(dataset, methods[0], n_train)))
     figure, panels = _panels(len(shown), 4.5 if len(shown) == 1 else 2.6)
@@ -117,7 +117,7 @@ def auc_against_trials(results: Results, dataset: str) -> Any:
 def scatter(results: Results, dataset: str, n_train: int | None) -> Any:
     """AUC of every method against that of SVM: one point per subject, or per draw of simulated data."""
     drawn = {d.name: d.drawn for d in results.plan.datasets}[dataset]
-    # Every draw makes new subjects: those of two draws share nothing but their names.
+    # Every draw simulates new subjects, which share only their names with those of other draws.
     over = ("subject", "split") if drawn else ("subject",)
     base = _mean_auc(results.of(dataset, BASELINE, n_train), over)
     others = [method for method in _with_results(results, dataset, n_train) if method != BASELINE]
@@ -167,7 +167,7 @@ def _draw_path(axes: Any, records: Sequence[dict[str, Any]], method: str) -> Non
     paths = [record["path"] for record in records]
     used = np.mean([[point["n_selected"] for point in path] for path in paths], axis=0)
     auc = np.mean([[point["auc"] for point in path] for path in paths], axis=0)
-    # a model without sensors knows nothing: its AUC of 50 would only flatten the rest
+    # a model without sensors has an AUC of 50, which would compress the scale of the others
     keep = used > 0.5
     order = np.argsort(used[keep], kind="stable")
     style = _style(method)
@@ -199,7 +199,7 @@ def _compared_at(results: Results) -> int | None:
 
 
 def _alone(results: Results) -> list[str]:
-    """The methods that learn from one subject, and so choose sensors for it."""
+    """The methods that are trained on one subject and select sensors for it."""
     return [method for method in results.plan.methods if not METHODS[method].cohort]
 
 
@@ -238,7 +238,7 @@ def _finish(figure: Any, panels: Sequence[Any], xlabel: str, ylabel: str) -> Non
         axes.tick_params(labelsize=8)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
-        # on every lowest panel: a label of the whole figure would lie under the legend
+        # on every lowest panel: a label of the whole figure would be covered by the legend
         if axes.get_subplotspec().is_last_row() or axes is panels[-1]:
             axes.set_xlabel(xlabel, fontsize=9)
     figure.supylabel(ylabel, fontsize=10)

@@ -1,4 +1,4 @@
-"""Sensors on a head seen from above, the nose up. Nothing is interpolated: where no sensor is, nothing is drawn."""
+"""Sensors on a head seen from above, the nose up. Nothing is interpolated between sensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mixnorm.eeg.positions import on_page
 from mixnorm.report.safe_text import for_figure
 
 _COLOUR = "#D55E00"
-#: Width of the ring of a sensor that was chosen in all splits but one or so, as a share of its size.
+#: Width of the ring of a sensor that was selected in nearly all splits, relative to its size.
 _WIDEST = 0.28
 _SMALLEST_WITH_NAME = 11.0
 
@@ -33,7 +33,7 @@ def draw_head(
     often : name → share of splits in which it was chosen, 0 to 1
         A small grey dot: never; a ring, the wider the more often; filled: always.
     points_per_unit : float
-        Points for the radius of the head. Markers are made to fit, with names inside or above.
+        Points for the radius of the head. Markers are scaled to fit, with names inside or above.
     """
     _outline(axes)
     spots = places(positions)
@@ -95,7 +95,7 @@ def draw_montage(
 def places(positions: Sequence[Sequence[float] | None]) -> np.ndarray:
     """Positions (n, 2) on the page: distance from the middle = angle from the vertex, 1 at the rim of the head.
 
-    Sensors of unknown position stand in a row below the head.
+    Sensors of unknown position are drawn in a row below the head.
     """
     return unknown_below([None if place is None else on_page(place)[0] for place in positions])
 
@@ -119,7 +119,7 @@ def key_of_rings(figure: Any) -> None:
 
 
 def marker_size(spots: np.ndarray, points_per_unit: float) -> float:
-    """The size in points at which no two sensors touch, within reason."""
+    """The size in points at which no two sensors touch, between 3 and 18."""
     if len(spots) < 2:
         return 16.0
     distances = np.linalg.norm(spots[:, None] - spots[None], axis=2)

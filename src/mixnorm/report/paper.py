@@ -1,4 +1,4 @@
-"""The paper's own numbers, to stand beside ours: AUC and Sel in percent, F-measure in percent, p-value."""
+"""The published results of the paper: AUC, Sel and F-measure in percent, p-value."""
 
 from __future__ import annotations
 

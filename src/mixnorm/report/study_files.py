@@ -28,7 +28,7 @@ def write_report(results: Results, folder: str | Path, figures: bool = True) -> 
     ----------
     results : Results
     folder : path
-        Made if need be.
+        Created where it does not exist.
     figures : bool
         Whether to draw; needs matplotlib (the extra `report`).
     """

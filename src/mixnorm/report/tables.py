@@ -11,14 +11,14 @@ from mixnorm.report.paper import PAPER
 from mixnorm.study import METHODS, Results, Row
 from mixnorm.study.results import TOLERANCE
 
-#: Columns of words, which stand to the left; numbers stand to the right.
+#: Columns of text, which are left-aligned; numbers are right-aligned.
 _WORDS = ("Data set", "Method")
 PLANS_OF_THE_PAPER = ("simulated", "epfl", "uam", "errp")
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table of strings: column heads, rows, and remarks below it."""
+    """A table of strings: column heads, rows, and notes below it."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -33,7 +33,7 @@ def table(results: Results, form: str = "text") -> str:
 
 
 def sheet(results: Results) -> Sheet:
-    """The rows of a study, with the paper's own beside them where it has them."""
+    """The rows of a study, beside those of the paper where it has them."""
     rows, paper = results.rows(), _has_paper(results)
     several = len(results.plan.datasets) > 1
     sized = len(results.plan.n_train) > 1
@@ -54,7 +54,7 @@ def sheet(results: Results) -> Sheet:
 
 
 def characters_sheet(results: Results) -> Sheet | None:
-    """Share of characters spelled right by number of repetitions; None where no speller was tested whole."""
+    """Percentage of characters spelled correctly by number of repetitions; None where none was wholly held out."""
     shares = character_shares(results)
     if not shares:
         return None
@@ -118,7 +118,7 @@ def as_latex(content: Sheet) -> str:
     return "\n".join([*lines, "\\hline", "\\end{tabular}", *notes])
 
 
-#: Name of a format → how it is written; CSV holds the rows themselves, unrounded.
+#: Name of a format → function that writes it; CSV contains the rows themselves, unrounded.
 TABLE_FORMATS: dict[str, Callable[[Sheet], str] | None] = {
     "text": as_text,
     "csv": None,

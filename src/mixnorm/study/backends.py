@@ -22,7 +22,7 @@ from mixnorm.study.units import Unit, Work, code_version
 from mixnorm.study.work import run_together, run_unit
 
 BACKENDS = ("joblib", "dask")
-#: Units whose fits go to a device together, and bytes of trials; they are kept when all of them are done.
+#: Maximum number of units, and of bytes of trials, that are fitted on a device at once and written together.
 _UNITS_AT_ONCE, _BYTES_AT_ONCE = 400, 2 * 2**30
 _CONTINUE = "Finished results are kept; run the same command again to continue."
 
@@ -52,8 +52,8 @@ def run_joblib(work: Work, units: Iterable[Unit], jobs: int) -> Iterator[dict[st
 def run_device(work: Work, units: Iterable[Unit], device: str) -> Iterator[dict[str, Any]]:
     """Results from this process, the fits of many units solved as few batches on a device.
 
-    Units of several methods go together: what they have in common (the first stage of the adaptive norm is GSVM-2)
-    makes one batch.
+    Units of several methods are fitted together: common problems (the first stage of the adaptive norm is GSVM-2) form
+    one batch.
     """
     waiting = [(unit, work.data_of(unit)) for unit in units]
     while waiting:
@@ -73,8 +73,8 @@ def check_dask(address: str | None) -> None:
 def run_dask(work: Work, units: Iterable[Unit], address: str | None) -> Iterator[dict[str, Any]]:
     """Results in the order in which they are ready, from the workers of a dask scheduler.
 
-    The trials travel once per subject, as tasks of their own: when a worker is lost, the scheduler computes them, and
-    the units that were on it, on another one.
+    The trials are sent once per subject, as separate tasks: when a worker is lost, the scheduler runs them, and the
+    units that were on it, on another worker.
     """
     distributed = require("distributed", "dask")
     with _client(address) as client, warnings.catch_warnings():
@@ -114,7 +114,7 @@ def _client(address: str | None) -> Iterator[Any]:
             f"No dask scheduler answers at {address} ({error}). Start one with `dask scheduler`, or check the address."
         ) from error
     level = log.level
-    # A lost scheduler is said in one sentence; the client would log a traceback as well.
+    # A lost scheduler is reported by our own error; the client would log a traceback as well.
     log.setLevel(logging.CRITICAL)
     try:
         with client:

@@ -1,4 +1,4 @@
-"""One text for one value: canonical JSON and its SHA-256, the names of everything a study keeps."""
+"""Canonical JSON and its SHA-256: the names of the results of a study."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def canonical(value: Any) -> str:
-    """JSON with sorted keys and no blanks; NaN and infinity, which JSON does not know, are refused."""
+    """JSON with sorted keys and no spaces; NaN and infinity are refused."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 
@@ -25,10 +25,10 @@ def sha256(text: str | bytes) -> str:
 
 
 def known(word: Any, allowed: Any, what: str) -> str:
-    """The word itself, or an error that names the nearest valid one."""
+    """Return the word; raise an error that names the most similar valid one where it is unknown."""
     allowed = list(allowed)
     if word in allowed:
         return word
     near = get_close_matches(str(word), allowed, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else "there is none like it."
-    raise ValueError(f"Unknown {what} {word!r}: {hint} Known are {', '.join(allowed)}.")
+    hint = f"did you mean {near[0]!r}?" if near else "no name is similar."
+    raise ValueError(f"Unknown {what} {word!r}: {hint} Available: {', '.join(allowed)}.")

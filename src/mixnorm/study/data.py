@@ -1,4 +1,4 @@
-"""Where the trials of a study come from: drawn anew for each split, or read once."""
+"""The trials of a study: simulated for each split, or read once."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _RAW = Preparation(band=None, window=None, n_samples=None, reduce="pick", scalin
 
 @dataclass(frozen=True)
 class Part:
-    """Trials that a unit works on, and for each subject the truly informative channels where they are known."""
+    """The trials of a unit and, for simulated subjects, the informative channels."""
 
     design: Design
     truth: dict[str, tuple[str, ...]] | None = None
 
 
 class Data(Protocol):
-    """A data set of a study: it knows its subjects and hands out trials."""
+    """A data set of a study: its subjects and their trials."""
 
     subjects: tuple[str, ...]
     hash: str
@@ -73,7 +73,7 @@ class Drawn:
 
     @classmethod
     def from_plan(cls, plan: DatasetPlan, seed: int) -> Drawn:
-        """Check the options against the simulation that will get them."""
+        """Check the options against the parameters of the simulation."""
         function = simulated_p300 if plan.source == "simulated" else simulated_cohort
         allowed = [name for name in inspect.signature(function).parameters if name != "seed"]
         options = dict(plan.options or {})
@@ -84,7 +84,7 @@ class Drawn:
 
     @property
     def hash(self) -> str:
-        """Draws are a function of these and of the code, which is part of every unit's key by itself."""
+        """Simulated trials depend on these and on the code, which is part of the key of every unit."""
         return sha256(canonical([self.source, self.options, self.seed]))
 
     def part(self, split: int) -> Part:
@@ -173,7 +173,7 @@ def open_data(plan: DatasetPlan, seed: int) -> Drawn | Read:
 
 
 def located(plan: DatasetPlan) -> str:
-    """The path of a source: as it is, or in $MIXNORM_DATA; an error says where to get it."""
+    """The path of a source: as given, or in $MIXNORM_DATA; an error says where to get it."""
     if plan.source.startswith(PREFIX) or Path(plan.source).exists():
         return plan.source
     folder = os.environ.get("MIXNORM_DATA")
@@ -181,11 +181,11 @@ def located(plan: DatasetPlan) -> str:
         return str(Path(folder) / plan.source)
     places = "here" if not folder else f"here or in MIXNORM_DATA={folder}"
     advice = plan.where or "Set MIXNORM_DATA to the folder that holds it, or name a file, a folder or moabb:NAME."
-    raise PlanError(f"The data set {plan.name!r} has no {plan.source!r} {places}. {advice}")
+    raise PlanError(f"Data set {plan.name!r}: {plan.source!r} was not found {places}. {advice}")
 
 
 def design_hash(design: Design) -> str:
-    """SHA-256 of everything in prepared trials that a result can depend on."""
+    """SHA-256 of everything in the prepared trials that a result depends on."""
     digest = hashlib.sha256()
     for name in ("X", "y", "subject", "session", "character", "stimulus", "onset", "run", "positions", "times"):
         array = np.ascontiguousarray(getattr(design, name))

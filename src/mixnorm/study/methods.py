@@ -37,7 +37,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Training:
-    """Scaled trials X (n, channels, times), labels y, whose they are, and which must stay together in inner folds."""
+    """Scaled trials X (n, channels, times), labels y, subjects, and groups that inner folds must not split."""
 
     X: NDArray[np.float64] = field(repr=False)
     y: NDArray[np.int64] = field(repr=False)
@@ -47,7 +47,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a method says about test trials.
+    """The result of a method on test trials.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Method:
     needs: tuple[str, str] | None = None
 
     def check(self) -> None:
-        """Import what the method needs, or say which extra brings it."""
+        """Import what the method needs, or raise an error that names the extra to install."""
         if self.needs:
             require(*self.needs)
 
@@ -123,9 +123,9 @@ def _noise_svm(
 def _multi_subject(
     train: Training, X: NDArray, who: NDArray, settings: Settings, *, similar: bool, align: bool = False
 ) -> Outcome:
-    """Sensors chosen for all subjects together; the newcomer of a leave-one-subject-out split gets the mean."""
+    """Sensors selected for all subjects together; a held-out subject is scored by the mean classifier."""
     similarities = settings.similarities if similar else (0.0,)
-    # The paper's choice is the best score; nobody is adapted here, so nobody rehearses.
+    # The paper chooses the best score. No new subject is adapted here, so no rehearsal is needed.
     options = {"cv": inner_folds(train, settings), "rule": "best", "rehearse": False, "align": align}
     model = MultiTaskGroupSVCCV(settings.alphas, similarities=similarities, **options)
     model.fit(train.X, train.y, subjects=train.subject)
@@ -138,13 +138,13 @@ def _multi_subject(
 
 
 def _peer(train: Training, X: NDArray, _who: NDArray, settings: Settings, *, make: Callable[[Any], Any]) -> Outcome:
-    """What people would use instead: all sensors, parameters by a grid search on the same inner folds."""
+    """Common alternatives: all sensors, parameters by a grid search on the same inner folds."""
     search = make(inner_folds(train, settings)).fit(train.X, train.y)
     return Outcome(search.decision_function(X), np.ones(X.shape[1], dtype=bool), {})
 
 
 def inner_folds(train: Training, settings: Settings) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Folds of the inner cross-validation: of every subject a share, stratified, or whole characters in order."""
+    """Folds of the inner cross-validation within each subject: stratified, or whole characters in order."""
     number = np.empty(len(train.y), dtype=np.int64)
     for who in np.unique(train.subject):
         mine = np.flatnonzero(train.subject == who)

@@ -19,7 +19,7 @@ from mixnorm.eeg.readers.moabb_sets import PREFIX
 from mixnorm.study.canonical import canonical, known
 from mixnorm.study.methods import METHODS
 
-#: How trials are divided: the paper's way, and three honest ones.
+#: How trials are divided: at random as in the paper, or by session, character or subject, which hold out whole units.
 SPLITS_BY = ("random", "session", "character", "subject")
 
 PAPER_ALPHAS = tuple(float(alpha) for alpha in np.logspace(-3, 1, 9))
@@ -33,7 +33,7 @@ _LONGEST_NAME = 200
 
 
 class PlanError(ValueError):
-    """A plan that cannot be followed; the text says where and why."""
+    """An invalid plan; the message says where and why."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class DatasetPlan:
     name : str
         The `dataset` of the rows.
     source : str
-        "simulated", "cohort", a file or folder that the `eeg` ring reads (absolute, or relative to the plan file,
+        "simulated", "cohort", a file or folder that `mixnorm.eeg` reads (absolute, or relative to the plan file,
         the working directory or $MIXNORM_DATA, whichever has it), or "moabb:NAME".
     preparation : dict
         As `mixnorm.eeg.Preparation.to_dict` writes it; in a file the name of a preset, or a `preset` and the
@@ -55,9 +55,9 @@ class DatasetPlan:
     subjects : tuple of str
         Only these; empty: all.
     sessions : int or None
-        Only the first so many sessions of each subject.
+        Use only this many first sessions of each subject.
     where : str
-        Where to get the files, for those who do not have them.
+        Where to get the files; part of the error where they are missing.
     """
 
     name: str
@@ -88,8 +88,8 @@ class Plan:
         sessions left out in turn for ``"session"``.
     split_by : {"random", "session", "character", "subject"}
     n_train : tuple of int
-        Training trials per subject, one study for each number. Empty: for random splits 1000, or four fifths where a
-        subject has fewer; all that is not test data otherwise.
+        Numbers of training trials per subject, each evaluated. Empty: for random splits 1000, or four fifths where a
+        subject has fewer trials; otherwise all that are not held out.
     alphas, qs, similarities : tuple of float
         The grids of the inner cross-validation.
     folds : int
@@ -118,12 +118,12 @@ class Plan:
             _check_name(name)
         for method in self.methods:
             known(method, METHODS, "method")
-        known(self.split_by, SPLITS_BY, "way to split")
+        known(self.split_by, SPLITS_BY, "value of split_by")
         if not self.methods or len(set(self.methods)) < len(self.methods):
-            raise PlanError(f"{self.name}: methods must be named once each, and at least one.")
+            raise PlanError(f"{self.name}: give at least one method, and each method once.")
         names = [dataset.name for dataset in self.datasets]
         if not names or len(set(names)) < len(names):
-            raise PlanError(f"{self.name}: data sets need names of their own, and there must be at least one.")
+            raise PlanError(f"{self.name}: give at least one data set, and each a different name.")
         self._check_numbers()
 
     def _check_numbers(self) -> None:
@@ -137,7 +137,7 @@ class Plan:
             if not values or not positive or any(value < 0 for value in values):
                 raise PlanError(f"{self.name}: {name} must be finite positive numbers, but got {list(values)}.")
         if not all(1 <= q <= 2 for q in self.qs):
-            raise PlanError(f"{self.name}: every q must lie between 1 and 2, but got {list(self.qs)}.")
+            raise PlanError(f"{self.name}: every q must be between 1 and 2, but got {list(self.qs)}.")
 
     def with_(self, **changes: Any) -> Plan:
         """The same plan with some fields changed; None leaves a field as it is."""
@@ -153,7 +153,7 @@ class Plan:
         return _plan(dict(description))
 
     def identity(self) -> str:
-        """Canonical text of all that two runs in one folder must share: everything but how much of it is done."""
+        """Canonical text of what runs in one folder must have in common: all but methods, splits and descriptions."""
         description = self.to_dict()
         for name in ("splits", "methods", "about", "scatter_at"):
             if name != "splits" or self.split_by != "character":
@@ -182,7 +182,7 @@ def load_plan(name: str) -> Plan:
 
 def _from_file(path: Path) -> Plan:
     if not path.is_file():
-        raise PlanError(f"{path}: there is no such plan file.")
+        raise PlanError(f"{path}: this plan file does not exist.")
     try:
         description = tomllib.loads(path.read_text(encoding="utf-8"))
         description.setdefault("name", path.stem)
@@ -274,7 +274,7 @@ def _check_name(name: Any) -> None:
 
 def _check_whole(what: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise PlanError(f"{what} must be a whole number from {least}, but got {value!r}.")
+        raise PlanError(f"{what} must be an integer of at least {least}, but got {value!r}.")
 
 
 def _is_number(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What a study found: subject-wise results as a table, and the rows of the paper's tables."""
+"""Results of a study: one record per subject and split, and the rows of the tables."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def read_results(folder: str | Path, partial: bool = False) -> Results:
     folder : path
         What `run_study` wrote.
     partial : bool
-        Whether an incomplete study will do; it is refused otherwise.
+        Whether to accept an incomplete study, which is otherwise refused.
     """
     store = Store(folder)
     study = store.study()
@@ -163,7 +163,7 @@ def load_results(folder: str | Path, partial: bool = False) -> Any:
     folder : path
         What ``mixnorm study`` wrote.
     partial : bool
-        Whether an incomplete study will do.
+        Whether to accept an incomplete study.
 
     Returns
     -------

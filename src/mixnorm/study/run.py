@@ -1,4 +1,4 @@
-"""Run a plan: what is missing is computed, and kept the moment it is done."""
+"""Run a plan: units without a result are computed and written one by one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mixnorm.study.units import Unit, Work, code_version, expand
 class Where:
     """Where units run: the backend, its number of processes, or the address of its scheduler; or a device.
 
-    `device`: "cuda" …, as in `mixnorm.use_device`; this process then feeds it, whatever the number of processes.
+    `device`: "cuda" …, as in `mixnorm.use_device`; all units are then fitted from this process.
     """
 
     backend: str = "joblib"
@@ -36,17 +36,17 @@ def run_study(
     where: Where | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Store:
-    """Do what a folder does not hold yet of a plan.
+    """Compute the units of a plan that have no result in a folder yet.
 
     Parameters
     ----------
     plan : Plan
     folder : path
-        Where the results are kept. Interrupted at any moment, the same call continues.
+        Folder of the results. After an interruption, the same call continues.
     where : Where, optional
         One process by default.
     progress : callable
-        Called with the numbers of units done and in all, at the start and after each unit.
+        Called with the number of units done and their total number, at the start and after each unit.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def _study(work: Work) -> dict[str, Any]:
 
 
 def _about(data: Data) -> dict[str, Any]:
-    """What reports need to know about a data set without reading it again."""
+    """Description of a data set for reports."""
     design = data.first()
     placed = [None if any(p != p for p in place) else place for place in design.positions.tolist()]
     return {

@@ -1,4 +1,4 @@
-"""Scores of one subject in one split: AUC, which sensors, whether the right ones, and characters spelled."""
+"""Scores of one subject in one split: AUC, F-measure of the selected sensors, characters spelled."""
 
 from __future__ import annotations
 

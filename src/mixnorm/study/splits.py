@@ -1,4 +1,4 @@
-"""Which trials to train on and which to test on, by a word of the plan."""
+"""Division of trials into training and test trials, by the plan's `split_by`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mixnorm.eeg.splitting import dealt
 from mixnorm.study.canonical import sha256
 from mixnorm.study.plan import Plan, PlanError
 
-#: Training trials of a random split where the plan names none and a subject has more than enough.
+#: Training trials of a random split where the plan gives no number, at most.
 USUAL_TRAINING = 1000
 
 
@@ -80,9 +80,9 @@ def rules(plan: Plan, design: Design, subject: str | None) -> Iterator[SplitRule
 
 
 def check_enough(plan: Plan, design: Design, dataset: str) -> None:
-    """Refuse a plan that asks for more training trials than a subject has."""
+    """Refuse a plan with more training trials than a subject has."""
     if plan.split_by == "subject" and len(np.unique(design.subject)) < 2:
-        raise PlanError(f"{dataset}: there is one subject only; none can be left out.")
+        raise PlanError(f"{dataset}: it has only one subject; leaving one subject out needs at least two.")
     for who in np.unique(design.subject):
         mine = np.flatnonzero(design.subject == who)
         for number in range(_count(plan, design, str(who))):
@@ -91,7 +91,7 @@ def check_enough(plan: Plan, design: Design, dataset: str) -> None:
             if plan.n_train and max(plan.n_train) > available - (plan.split_by == "random"):
                 raise PlanError(
                     f"{dataset}: the plan asks for {max(plan.n_train)} training trials, but subject {who} has "
-                    f"{len(mine)} trials, {available} of which could be trained on with at least {tested} to test on."
+                    f"{len(mine)} trials, {available} of which can be training trials with at least {tested} held out."
                 )
             if plan.split_by == "random":
                 break
@@ -108,7 +108,7 @@ def _subject_split(design: Design, mine: NDArray[np.int64], rule: SplitRule) -> 
     pool = _pool(design, mine, rule.by, rule.number, rule.n_folds)
     test = np.setdiff1d(mine, pool) if rule.by != "subject" else mine[:0]
     if rule.n_train is not None:
-        # in the order of recording: inner folds take neighbours together
+        # in the order of recording, because inner folds keep neighbouring trials together
         pool = np.sort(pool[_shuffled(design.y[pool], _rng(rule, who))[: rule.n_train]])
     return Split(pool, test)
 
@@ -134,10 +134,10 @@ def _count(plan: Plan, design: Design, subject: str | None) -> int:
 def _units(plan: Plan, design: Design, mine: NDArray[np.bool_], who: str) -> int:
     labels = design.session[mine] if plan.split_by == "session" else design.character[mine]
     if plan.split_by == "character" and np.any(labels == UNKNOWN):
-        raise PlanError(f"Subject {who}: the source tells no characters; split by 'session' or 'random' instead.")
+        raise PlanError(f"Subject {who}: the source has no characters; split by 'session' or 'random' instead.")
     found = len(np.unique(labels))
     if found < 2:
-        raise PlanError(f"Subject {who}: there is one {plan.split_by} only; none can be left out.")
+        raise PlanError(f"Subject {who}: it has only one {plan.split_by}; leaving one out needs at least two.")
     return min(found, plan.splits)
 
 
@@ -146,9 +146,9 @@ def _rng(rule: SplitRule, who: str) -> np.random.Generator:
 
 
 def _shuffled(y: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """A random order in which every beginning has the classes in nearly the proportions of the whole.
+    """A random order in which the first n trials, for every n, have nearly the class proportions of all.
 
-    So a small training set does not lack a class by bad luck, and a smaller one is part of a larger one.
+    So a small training set contains both classes, and is part of every larger one.
     """
     place = np.empty(len(y))
     for label in np.unique(y):

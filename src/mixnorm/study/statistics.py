@@ -31,7 +31,7 @@ def wilcoxon_exact(x: ArrayLike, y: ArrayLike) -> float | None:
     """
     difference = np.asarray(x, dtype=float) - np.asarray(y, dtype=float)
     if np.isnan(difference).any():
-        raise ValueError("The paired samples hold NaN; leave incomplete pairs out.")
+        raise ValueError("The paired samples contain NaN; leave incomplete pairs out.")
     difference = difference[difference != 0]
     if not len(difference):
         return None

@@ -1,4 +1,4 @@
-"""Units of work: one data set, subject or cohort, split and method each, and the key of its result."""
+"""Units of work (one data set, subject or cohort, split and method) and the keys of their results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Unit:
         None: all subjects together.
     split : int
     n_train : int or None
-        As the plan asks; None where it does not.
+        As in the plan; None where it gives none.
     spec : str
         Canonical JSON of everything the result depends on.
     """
@@ -49,7 +49,7 @@ class Unit:
         return sha256(self.spec)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON, with the key instead of what it was made from."""
+        """Plain JSON, with the key instead of the specification."""
         return {**{k: v for k, v in asdict(self).items() if k != "spec"}, "key": self.key}
 
     def rule(self) -> SplitRule:
@@ -72,13 +72,13 @@ class Work:
     units: tuple[Unit, ...] = field(repr=False)
 
     def data_of(self, unit: Unit) -> Data:
-        """What a unit needs to be given; a subject left out is one of all."""
+        """The data of a unit: of one subject or, where a subject is held out, of all."""
         whole = self.plan.split_by == "subject"
         return self.data[unit.dataset].of(None if whole else unit.subject)
 
 
 def expand(plan: Plan) -> Work:
-    """Open the data of a plan and list its units; everything that cannot be followed is refused here."""
+    """Open the data of a plan and list its units; an invalid plan is refused here."""
     for method in plan.methods:
         METHODS[method].check()
     data, units = {}, []
@@ -90,7 +90,7 @@ def expand(plan: Plan) -> Work:
             _unit(plan, dataset.name, method, rule, subject, opened.hash)
             for subject, method, rule in _parts(plan, opened, design)
         ]
-    # Split by split: what is done first can be compared first, and methods that follow each other share a draw.
+    # Split by split: methods can be compared early, and consecutive units share simulated trials.
     return Work(plan, data, tuple(sorted(units, key=lambda unit: unit.split)))
 
 
@@ -119,9 +119,9 @@ def _unit(plan: Plan, dataset: str, method: str, rule: SplitRule, subject: str |
 
 @cache
 def code_version() -> dict[str, str]:
-    """Versions of everything that computes, and the SHA-256 of this package's own source.
+    """Versions of the packages that results depend on, and the SHA-256 of the source of this package.
 
-    Reports and commands only show results, so a change of theirs leaves results valid.
+    Reports and commands only show results: changes there leave results valid.
     """
     root = Path(mixnorm.__file__).parent
     own = sorted(file for file in root.rglob("*.py") if file.relative_to(root).parts[0] not in ("report", "commands"))

@@ -1,4 +1,4 @@
-"""One unit from trials to scores. Runs in whatever process a backend puts it; returns plain JSON."""
+"""Compute one unit, from trials to scores, in any process; the result is plain JSON."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def run_together(units: Sequence[tuple[Unit, Data]]) -> list[dict[str, Any]]:
 
 @contextmanager
 def _as_studies_run() -> Iterator[None]:
-    """One BLAS thread: two do not give the same bits as one, and the processes share the cores among them."""
+    """Limit BLAS to one thread: the number of threads changes the last bits, and processes share the cores."""
     with threadpool_limits(1), warnings.catch_warnings():
-        # What a grid holds is the plan's choice: its ends are there to be rejected by the inner folds.
+        # A grid may include useless values, which the inner folds reject: no warnings about them.
         warnings.filterwarnings("ignore", "The first stage of the adaptive norm chose no sensor", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
 
 
 def _result(unit: Unit, data: Data) -> dict[str, Any]:
-    # Whatever goes wrong in one unit must not end the others. A `ValueError` refuses the data, today and tomorrow; any
-    # other error may be temporary (memory, a missing file), so that the next run tries the unit again.
+    # An error in one unit must not end the others. A `ValueError` means that the data cannot be used; any other error
+    # may be temporary (memory, a missing file), so that the next run tries the unit again.
     try:
         records, reason, retry = _records(unit, data.part(unit.split)), None, False
     except ValueError as error:
@@ -57,9 +57,9 @@ def _result(unit: Unit, data: Data) -> dict[str, Any]:
 
 
 def scaled(design: Design, split: Split, rule: SplitRule) -> tuple[Training, NDArray[np.float64]]:
-    """Training and test trials scaled by what the training trials show.
+    """Training and test trials, scaled by statistics of the training trials.
 
-    Every subject by its own; a subject left out has shown nothing yet, so all are then scaled alike.
+    Each subject by its own trials; where a subject is held out and has none, all subjects by those of the others.
     """
     X = np.empty_like(design.X)
     whose = np.unique(design.subject) if rule.by != "subject" else [None]
@@ -98,7 +98,7 @@ def _record(part: Part, split: Split, mine: NDArray[np.bool_], who: str, outcome
     selected = [name for name, chosen in zip(design.ch_names, outcome.selected, strict=True) if chosen]
     y, scores = design.y[test], outcome.scores[mine]
     truth = (part.truth or {}).get(who)
-    # Characters can be spelled only where all their trials are tested, as honest splits leave them.
+    # A character can be spelled only where all its trials are held out.
     order = np.argsort(test)
     torn = np.isin(design.character[test], design.character[split.train]).any()
     spelled = (

@@ -48,7 +48,7 @@ def test_what_is_not_in_the_bundle_is_not_known(tmp_path, arrays):
     back = read_recording(save(tmp_path / "b.npz", fewer))
     assert set(back.subject) == {"unknown"}
     assert_array_equal(back.events.character, -1)
-    assert "no subject in the file: taken as one" in back.notes
+    assert "no subject in the file: treated as one subject" in back.notes
     assert set(read_recording(tmp_path / "b.npz", subject="X7").subject) == {"X7"}
 
 
@@ -58,11 +58,11 @@ def test_what_is_not_in_the_bundle_is_not_known(tmp_path, arrays):
         ({"X": None}, "no X in it"),
         (
             {"times": np.arange(4) / 50},
-            r"X has shape \(12, 3, 5\), but y, ch_names and times say \(12, 3, 4\)",
+            r"X has shape \(12, 3, 5\), but the lengths of y, ch_names and times are \(12, 3, 4\)",
         ),
         ({"subject": np.array(["A"])}, "subject has 1 entries for 12 trials"),
-        ({"y": np.arange(12)}, r"y holds other values than 1 \(target\) and 0"),
-        ({"X": np.full((12, 3, 5), "a")}, "X holds no numbers"),
+        ({"y": np.arange(12)}, r"y contains other values than 1 \(target\) and 0 \(non\-target\)"),
+        ({"X": np.full((12, 3, 5), "a")}, "X is not numeric"),
         ({"X": np.full((12, 3, 5), None)}, "cannot be read as a .npz archive"),
     ],
 )
@@ -76,7 +76,7 @@ def test_other_layouts_and_pickles_are_refused(tmp_path, arrays, change, message
 def test_a_bundle_of_several_people_is_not_made_one_persons(tmp_path, arrays):
     path = save(tmp_path / "b.npz", arrays | {"subject": np.repeat(["A", "B"], 6)})
     with pytest.raises(
-        RecordingError, match=rf"^{path}: it holds 2 subjects \(A, B\), but subjects=… names one for it"
+        RecordingError, match=rf"^{path}: it contains 2 subjects \(A, B\), but subjects=… gives one name"
     ):
         read_recordings(path, subjects=["C"])
     one = save(tmp_path / "one.npz", arrays | {"subject": np.full(12, "A")})
@@ -94,9 +94,9 @@ def test_epochs_can_be_cut_and_sampled_but_not_filtered(tmp_path, arrays):
     assert_allclose(design.X, arrays["X"][:, :, 1:4])
     referenced = prepare(recording, Preparation.preset("epochs").with_(reference="average"))
     assert_allclose(referenced.X, arrays["X"] - arrays["X"].mean(axis=1, keepdims=True), atol=1e-6)
-    with pytest.raises(RecordingError, match="its trials are cut already and cannot be filtered"):
+    with pytest.raises(RecordingError, match="it contains epochs, which cannot be filtered"):
         prepare(recording, Preparation())
-    with pytest.raises(RecordingError, match=r"its epochs reach from 0 to 0\.08 s, not over the window"):
+    with pytest.raises(RecordingError, match=r"its epochs reach from 0 to 0\.08 s and do not cover the window"):
         prepare(recording, inner.with_(window=(-0.1, 0.08)))
 
 
@@ -104,6 +104,6 @@ def test_real_bundles_are_described(data):
     uam = read_recording(data / "uam-p300.npz")
     assert "13 subjects" in uam.describe()
     assert "36000 events: 6000 target, 30000 non-target; 12 stimulus codes" in uam.describe()
-    with pytest.raises(RecordingError, match=r"flat channels: Fp1, Fp2; leave them out with drop=\['Fp1', 'Fp2'\]"):
+    with pytest.raises(RecordingError, match=r"flat channels: Fp1, Fp2; exclude them with drop=\['Fp1', 'Fp2'\]"):
         read_recording(data / "bigp3bci-a.npz")
     assert len(read_recording(data / "bigp3bci-a.npz", drop=("Fp1", "Fp2")).ch_names) == 14

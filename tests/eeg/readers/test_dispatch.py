@@ -32,7 +32,7 @@ def test_several_sources_are_one_list(tmp_path):
 def test_one_recording_is_asked_for_but_there_are_two(tmp_path):
     bundle(tmp_path / "1.npz")
     bundle(tmp_path / "2.npz")
-    with pytest.raises(RecordingError, match="it holds 2 recordings; read it with read_recordings"):
+    with pytest.raises(RecordingError, match="it contains 2 recordings; read it with read_recordings"):
         read_recording(tmp_path)
 
 
@@ -49,7 +49,7 @@ def test_every_recording_passes_the_checks(tmp_path):
     with pytest.raises(RecordingError, match=r"NaN or infinite values: Cz \(first at trial 4\)"):
         read_recording(path)
     assert read_recording(path, drop="Cz").ch_names == ("Fz",)
-    with pytest.raises(RecordingError, match="there is no channel Pz to drop; name some of: Fz, Cz"):
+    with pytest.raises(RecordingError, match="unknown channel Pz, which should be excluded; available: Fz, Cz"):
         read_recording(path, drop="Pz")
 
 

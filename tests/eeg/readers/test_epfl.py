@@ -79,7 +79,7 @@ def test_folder_of_a_subject_gives_runs_in_sessions(tmp_path):
         ({"data": np.zeros((20, 100))}, r"data has shape \(20, 100\), not \(34, samples\)"),
         ({"events": np.zeros((3, 6))}, r"\(3, 6\) clock times for 30 stimuli"),
         ({"target": "lamp"}, "'target' is not numeric"),
-        ({"stimuli": None}, "are of no known layout"),
+        ({"stimuli": None}, "match no known layout"),
     ],
 )
 def test_other_layouts_are_refused(tmp_path, changes, message):

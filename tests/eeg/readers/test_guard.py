@@ -117,9 +117,9 @@ def test_matlab_7_3_says_how_to_save(tmp_path):
 
 def test_unknown_suffix_and_empty_folder_list_what_is_known(tmp_path):
     (tmp_path / "notes.txt").write_text("x")
-    with pytest.raises(RecordingError, match=r"files that end in '.txt' cannot be read; known are .npz .mat .dat"):
+    with pytest.raises(RecordingError, match=r"files that end in '.txt' cannot be read; supported: .npz .mat .dat"):
         read_recording(tmp_path / "notes.txt")
-    with pytest.raises(RecordingError, match="there are no recordings below this folder"):
+    with pytest.raises(RecordingError, match="this folder contains no recordings"):
         read_recordings(tmp_path)
 
 

@@ -58,7 +58,7 @@ def test_describe_says_which_events_were_taken_for_targets(tmp_path, recording):
     text = read_recording(write(to_raw(recording), tmp_path / "sim_raw.fif")).describe()
     assert "6 channels (Fz, Cz, Pz, Oz, P3, P4) at 256 Hz" in text
     assert "240 events: 40 target, 200 non-target; 12 stimulus codes, 2 characters" in text
-    assert "targets are the events called Target" in text
+    assert "targets are the events named Target" in text
 
 
 def stim_raw(recording, codes):
@@ -70,12 +70,14 @@ def stim_raw(recording, codes):
 
 def test_trigger_codes_need_to_be_named_and_then_are_used(tmp_path, recording):
     path = write(stim_raw(recording, 7 + recording.events.target), tmp_path / "stim_raw.fif")
-    with pytest.raises(RecordingError, match=r"no targets and non-targets among its events: '7' \(200\), '8' \(40\)"):
+    with pytest.raises(
+        RecordingError, match=r"targets and non-targets are not recognised among its events: '7' \(200\), '8' \(40\)"
+    ):
         read_recording(path)
     back = read_recording(path, target="8")
     assert_array_equal(back.events.onset, recording.events.onset)
     assert_array_equal(back.events.target, recording.events.target)
-    assert "targets are the events called 8; non-targets 7" in back.notes
+    assert "targets are the events named 8; non-targets 7" in back.notes
 
 
 def test_marks_of_bad_stretches_are_no_stimuli(tmp_path, recording):
@@ -88,7 +90,7 @@ def test_marks_of_bad_stretches_are_no_stimuli(tmp_path, recording):
 def test_unlabelled_stimuli_can_be_read_for_scoring(tmp_path, recording):
     unlabelled = replace(recording, events=Events.of(recording.events.onset, None, recording.events.stimulus))
     path = write(to_raw(unlabelled), tmp_path / "online_raw.fif")
-    with pytest.raises(RecordingError, match="no targets and non-targets among its events"):
+    with pytest.raises(RecordingError, match="targets and non-targets are not recognised among its events"):
         read_recording(path)
     back = read_recording(path, unlabelled=True)
     assert_array_equal(back.events.onset, recording.events.onset)
@@ -101,7 +103,7 @@ def test_no_events_and_no_eeg_are_said(tmp_path, recording):
     with pytest.raises(RecordingError, match="no annotations and no trigger channel"):
         read_recording(write(raw, tmp_path / "none_raw.fif"))
     misc = to_raw(recording).set_channel_types(dict.fromkeys(recording.ch_names, "misc"), verbose="error")
-    with pytest.raises(RecordingError, match=r"no EEG channels in it \(found: misc\)"):
+    with pytest.raises(RecordingError, match=r"it has no EEG channels \(found: misc\)"):
         read_recording(write(misc, tmp_path / "misc_raw.fif"))
 
 
@@ -153,7 +155,9 @@ def test_real_epochs_file_with_its_own_event_names(data):
     assert back.events.target.sum() == 10
     assert (back.subject[0], back.session[0]) == ("S02", "01")
     assert 5 < back.X.std() < 50  # microvolts
-    with pytest.raises(RecordingError, match=r"no targets and non-targets among its events: 'bad' \(10\), 'good'"):
+    with pytest.raises(
+        RecordingError, match=r"targets and non-targets are not recognised among its events: 'bad' \(10\), 'good'"
+    ):
         read_recording(path)
 
 

@@ -65,9 +65,11 @@ def test_reversed_labels_of_bnci2015_013_are_put_right():
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(RecordingError, match=r"^moabb:NoSuchSet: MOABB has no data set 'NoSuchSet'"):
+    with pytest.raises(RecordingError, match=r"^moabb:NoSuchSet: unknown MOABB data set 'NoSuchSet'"):
         read_recordings("moabb:NoSuchSet")
-    with pytest.raises(RecordingError, match=r"^moabb:FakeDataset.*: no targets and non-targets among its events"):
+    with pytest.raises(
+        RecordingError, match=r"^moabb:FakeDataset.*: targets and non-targets are not recognised among its events"
+    ):
         read_recordings("moabb:FakeDataset/1")
     with pytest.raises(RecordingError, match=r"^moabb:FakeDataset/99: it cannot be read as a MOABB data set"):
         read_recordings("moabb:FakeDataset/99", target="fake1")

@@ -49,12 +49,14 @@ def test_target_alone_makes_every_other_stimulus_a_nontarget():
 def test_target_and_nontarget_leave_the_rest_out():
     found = labels_of(["1", "2", "3"], ReadOptions(target=("1",), nontarget=("3",)), "x")
     assert_array_equal(found.chosen, [True, False, True])
-    assert found.note == "targets are the events called 1; non-targets 3"
+    assert found.note == "targets are the events named 1; non-targets 3"
 
 
 @pytest.mark.parametrize("names", [["Target", "Target"], ["NonTarget"], ["5", "6"]])
 def test_one_class_alone_is_refused_with_what_was_found(names):
-    with pytest.raises(RecordingError, match=rf"^x: no targets and non-targets among its events: '{names[0]}'"):
+    with pytest.raises(
+        RecordingError, match=rf"^x: targets and non-targets are not recognised among its events: '{names[0]}'"
+    ):
         labels_of(names, ReadOptions(), "x")
 
 
@@ -86,7 +88,7 @@ def test_characters_are_told_apart_by_pauses(n_characters, n_flashes, interval):
         assert notes == ()
     else:
         assert_array_equal(character, np.repeat(np.arange(n_characters), n_flashes))
-        assert notes == (f"{n_characters} characters, told apart by the pauses between them",)
+        assert notes == (f"{n_characters} characters, inferred from the pauses between them",)
 
 
 def test_two_flashes_are_no_character():

@@ -32,13 +32,13 @@ def test_exported_run_has_the_competition_channels_and_says_so(tmp_path, flat, s
     assert_array_equal(back.signal, flat()["signal"].T)
     assert_array_equal(back.events.onset, speller_states["onsets"])
     assert_array_equal(back.events.character, np.repeat([0, 1, 2], 24))
-    assert any("240 Hz, as BCI Competition II IIb" in note for note in back.notes)
-    assert any("order of BCI Competition II IIb" in note for note in back.notes)
+    assert any("240 Hz assumed, as in BCI Competition II IIb" in note for note in back.notes)
+    assert any("those of BCI Competition II IIb" in note for note in back.notes)
 
 
 def test_other_numbers_of_channels_need_a_rate_and_may_be_named(tmp_path, flat):
     path = save(tmp_path / "uam.mat", flat(4))
-    with pytest.raises(RecordingError, match=r"its sampling rate is not in the file; say it with sfreq"):
+    with pytest.raises(RecordingError, match=r"the file has no sampling rate; give it with sfreq"):
         read_recording(path)
     back = read_recording(path, sfreq=256, ch_names=["Fz", "Cz", "Pz", "Oz"])
     assert (back.sfreq, back.ch_names) == (256.0, ("Fz", "Cz", "Pz", "Oz"))
@@ -65,7 +65,7 @@ def test_trigger_layout(tmp_path):
     assert_array_equal(back.events.onset, onset)
     assert_array_equal(back.events.target, np.arange(len(onset)) % 8 == 0)
     assert_array_equal(back.events.character, np.repeat([0, 1], 25))
-    assert "not electrodes of the 10–10 system: ch1" in back.describe()
+    assert "channels that are not electrodes of the 10–10 system: ch1" in back.describe()
 
 
 def test_struct_layout_with_trial_starts(tmp_path):
@@ -90,9 +90,9 @@ def test_layouts_that_do_not_fit_together_are_refused(tmp_path, flat):
         (short, "StimulusCode has 100 samples, signal"),
         ({**flat(4), "signal": flat(4)["signal"].T}, r"not \(samples, channels\); transpose it"),
         ({"y": np.ones((100, 2)), "trig": np.ones((50, 1)), "fs": 250}, "trig has 50 samples, y 100"),
-        ({"y": np.ones((100, 2)), "trig": np.ones((100, 1))}, "its sampling rate is not in the file; say it"),
+        ({"y": np.ones((100, 2)), "trig": np.ones((100, 1))}, "the file has no sampling rate; give it"),
         ({"signal": "text", "StimulusCode": np.ones((3, 1))}, "'signal' is not numeric"),
-        ({"weights": np.ones(3)}, r"its variables \(weights\) are of no known layout"),
+        ({"weights": np.ones(3)}, r"its variables \(weights\) match no known layout"),
     ):
         path = save(tmp_path / "odd.mat", variables)
         with pytest.raises(RecordingError, match=rf"^{path}: .*{message}"):
@@ -106,4 +106,4 @@ def test_real_speller_files_are_described(data):
     assert "540 events: 90 target, 450 non-target; 12 stimulus codes, 3 characters" in text
     gtec = read_recording(data / "br41n-p300" / "S2.mat")
     assert "1200 events: 150 target, 1050 non-target" in gtec.describe()
-    assert any("channel names are not in the file" in note for note in gtec.notes)
+    assert any("the file has no channel names" in note for note in gtec.notes)

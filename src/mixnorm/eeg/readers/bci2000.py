@@ -64,8 +64,8 @@ def read_bci2000(path: Path, options: ReadOptions) -> Recording:
     if "StimulusCode" not in states:
         raise RecordingError(
             path,
-            f"there is no state StimulusCode (found: {', '.join(header.states)})",
-            "is this a speller run?",
+            f"it has no state StimulusCode (found: {', '.join(header.states)})",
+            "check that it is a run of a speller",
         )
     events, notes = speller_events(states, path)
     ch_names, named = _channel_names(path, header, options)
@@ -97,7 +97,7 @@ def read_header(path: Path) -> Header:
         lines = stream.read(length - len(first)).decode("latin-1").splitlines()
     sample_type = meta.get("DataFormat", "int16")
     if sample_type not in SAMPLE_TYPES:
-        raise RecordingError(path, f"samples of type {sample_type}", f"known are {', '.join(SAMPLE_TYPES)}")
+        raise RecordingError(path, f"samples of type {sample_type}", f"supported: {', '.join(SAMPLE_TYPES)}")
     states, parameters = _sections(lines)
     return Header(length, int(meta["SourceCh"]), int(meta["StatevectorLen"]), sample_type, states, parameters)
 
@@ -173,7 +173,7 @@ def _channel_names(path: Path, header: Header, options: ReadOptions) -> tuple[tu
 def _rate(parameters: dict[str, list[str]], options: ReadOptions, path: Path) -> float:
     found = parameters.get("SamplingRate")
     if not found and options.sfreq is None:
-        raise RecordingError(path, "there is no parameter SamplingRate", "say it with sfreq=… (Hz)")
+        raise RecordingError(path, "there is no parameter SamplingRate", "give it with sfreq=… (Hz)")
     return _leading_number(found[0]) if found else options.sfreq
 
 

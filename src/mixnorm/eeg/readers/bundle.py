@@ -1,4 +1,4 @@
-"""Epochs bundles: ``.npz`` files with `X`, `y`, `ch_names`, `times` and, where known, more."""
+"""Epochs bundles: ``.npz`` files with `X`, `y`, `ch_names`, `times` and optional arrays."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _REQUIRED = ("X", "y", "ch_names", "times")
 
 
 def read_bundle(path: Path, options: ReadOptions) -> EpochedRecording:
-    """An epochs bundle; units are those of the file."""
+    """Read an epochs bundle; the unit is that of the file."""
     arrays = load_npz(path)
     _check(arrays, path)
     n_trials = len(arrays["y"])
     ch_names = tuple(str(name) for name in arrays["ch_names"])
     notes = ["unit as in the file"]
     if "subject" not in arrays and options.subject is None:
-        notes.append("no subject in the file: taken as one")
+        notes.append("no subject in the file: treated as one subject")
     whose = np.unique(arrays.get("subject", ()))
     if options.subject is not None and len(whose) > 1:
         raise RecordingError(
             path,
-            f"it holds {len(whose)} subjects ({', '.join(map(str, whose[:5]))}), but subjects=… names one for it",
+            f"it contains {len(whose)} subjects ({', '.join(map(str, whose[:5]))}), but subjects=… gives one name",
             "leave subjects=… out",
         )
     asked = subject_of(path, str(whose[0]), options) if len(whose) == 1 else options.subject
@@ -55,12 +55,14 @@ def _check(arrays: dict[str, np.ndarray], path: Path) -> None:
         raise RecordingError(
             path,
             f"no {', '.join(missing)} in it (found: {', '.join(arrays) or 'nothing'})",
-            "see the bundle layout",
+            "see docs/eeg.md for the layout",
         )
     shape = tuple(len(arrays[name]) for name in ("y", "ch_names", "times"))
     if arrays["X"].shape != shape:
         raise RecordingError(
-            path, f"X has shape {arrays['X'].shape}, but y, ch_names and times say {shape}", "write it again"
+            path,
+            f"X has shape {arrays['X'].shape}, but the lengths of y, ch_names and times are {shape}",
+            "write it again",
         )
     for name in ("subject", "session", "stimulus", "character"):
         if name in arrays and len(arrays[name]) != shape[0]:
@@ -68,6 +70,8 @@ def _check(arrays: dict[str, np.ndarray], path: Path) -> None:
                 path, f"{name} has {len(arrays[name])} entries for {shape[0]} trials", "write it again"
             )
     if arrays["X"].dtype.kind not in "fiu":
-        raise RecordingError(path, f"X holds no numbers ({arrays['X'].dtype})", "write it again")
+        raise RecordingError(path, f"X is not numeric ({arrays['X'].dtype})", "write it again")
     if not set(np.unique(arrays["y"]).tolist()) <= {0, 1, -1}:
-        raise RecordingError(path, "y holds other values than 1 (target) and 0", "recode it")
+        raise RecordingError(
+            path, "y contains other values than 1 (target) and 0 (non-target)", "change them to 1 and 0"
+        )

@@ -18,7 +18,7 @@ AnyRecording = Recording | EpochedRecording
 
 
 def read_recording(source: str | Path, **options: Any) -> AnyRecording:
-    """Read one recording and say nothing that the source does not say.
+    """Read one recording.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def read_recording(source: str | Path, **options: Any) -> AnyRecording:
     Returns
     -------
     Recording or EpochedRecording
-        `describe()` tells what was found, and what had to be inferred.
+        `describe()` says what was read, and what had to be inferred.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def read_recording(source: str | Path, **options: Any) -> AnyRecording:
     """
     recordings = read_recordings(source, **options)
     if len(recordings) != 1:
-        raise RecordingError(source, f"it holds {len(recordings)} recordings", "read it with read_recordings")
+        raise RecordingError(source, f"it contains {len(recordings)} recordings", "read it with read_recordings")
     return recordings[0]
 
 
@@ -53,7 +53,7 @@ def read_recordings(*sources: str | Path, subjects: Sequence[str] | None = None,
     *sources : str or path
         As in `read_recording`.
     subjects : sequence of str, optional
-        Whose recordings they are, one name for each source, in order; by default as the sources or their paths tell.
+        Name of the subject of each source, in order; by default from the sources or their paths.
     **options
         See `ReadOptions`.
     """
@@ -69,24 +69,24 @@ def read_recordings(*sources: str | Path, subjects: Sequence[str] | None = None,
 def _told_of_each(
     sources: Sequence[str | Path], subjects: Sequence[str] | None, told: ReadOptions
 ) -> list[ReadOptions]:
-    """What is said of all sources, with the subject of each."""
+    """The options of each source: those given for all, and the subject of each."""
     if not subjects:
         return [told] * len(sources)
     names = [subjects] if isinstance(subjects, str) else [str(name) for name in subjects]
     if len(names) != len(sources):
         raise ValueError(
-            f"subjects=… names {len(names)} ({', '.join(names)}) for {len(sources)} recordings; name one for each, in "
-            "order, the same one again for other recordings of one person"
+            f"subjects=… gives {len(names)} names ({', '.join(names)}) for {len(sources)} recordings; give one name "
+            "for each, in order, and the same name for recordings of the same subject"
         )
     return [replace(told, subject=name) for name in names]
 
 
 def _refuse_twice(sources: Sequence[str | Path]) -> None:
-    """A file given twice would have its trials on both sides of every fold."""
+    """Refuse a file given twice: its trials would be both training and held-out trials."""
     files = [Path(source).resolve() for source in sources if Path(source).is_file()]
     for place, file in enumerate(files):
         if file in files[:place]:
-            raise RecordingError(file, "this file is given twice", "name every recording once")
+            raise RecordingError(file, "this file is given twice", "give every recording once")
 
 
 def _read(source: str | Path, options: ReadOptions) -> list[AnyRecording]:
@@ -102,10 +102,10 @@ def _read(source: str | Path, options: ReadOptions) -> list[AnyRecording]:
 
 
 def _read_folder(path: Path, options: ReadOptions) -> list[AnyRecording]:
-    """Every recording below a folder, in the order of their paths, as EPFL's subject folders need."""
+    """Every recording below a folder, in the order of the paths, as in the subject folders of EPFL."""
     files = [file for file in sorted(path.rglob("*")) if file.is_file() and _suffix(file) in SUFFIXES]
     if not files:
-        raise RecordingError(path, "there are no recordings below this folder", "name a file or another folder")
+        raise RecordingError(path, "this folder contains no recordings", "give a file or another folder")
     return [_reader(file)(file, options) for file in files]
 
 
@@ -116,7 +116,7 @@ def _read_mat(path: Path, options: ReadOptions) -> Recording:
     if speller_mat.is_speller(variables):
         return speller_mat.read_speller(path, variables, options)
     found = ", ".join(sorted(name for name in variables if not name.startswith("__")))
-    raise RecordingError(path, f"its variables ({found}) are of no known layout", "see docs/eeg.md for the layouts")
+    raise RecordingError(path, f"its variables ({found}) match no known layout", "see docs/eeg.md for the layouts")
 
 
 def _read_fif(path: Path, options: ReadOptions) -> AnyRecording:
@@ -147,14 +147,14 @@ _BY_MNE = (
     ".sqd",
 )
 
-#: Names of files that can be read end in one of these.
+#: Endings of the files that can be read.
 SUFFIXES = (*_READERS, *_BY_MNE)
 
 
 def _reader(path: Path) -> Callable[[Path, ReadOptions], AnyRecording]:
     suffix = _suffix(path)
     if suffix not in SUFFIXES:
-        raise RecordingError(path, f"files that end in {suffix!r} cannot be read", f"known are {' '.join(SUFFIXES)}")
+        raise RecordingError(path, f"files that end in {suffix!r} cannot be read", f"supported: {' '.join(SUFFIXES)}")
     return _READERS.get(suffix, mne_files.read_raw)
 
 

@@ -69,7 +69,7 @@ def _onsets(clock: NDArray[np.float64], n_stimuli: int, path: Path) -> NDArray[n
 
 
 def _trimmed(signal: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """Without the zeros that fill the end of a run: a filter would ring on that step."""
+    """The signal without the zeros at the end of a run, whose step would cause a transient of the filter."""
     used = np.flatnonzero(signal.any(axis=0))
     length = used[-1] + 1 if len(used) else 0
     if length == signal.shape[1]:

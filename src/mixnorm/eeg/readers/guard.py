@@ -1,4 +1,4 @@
-"""What stands between a file and the memory of this machine."""
+"""Limits on the size of files, and errors of third-party readers as one class."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import numpy as np
 
 from mixnorm.eeg.recording import RecordingError
 
-#: The most that a file may expand to, in bytes.
+#: The largest uncompressed size of a file, in bytes.
 MAX_BYTES = 4 * 2**30
 
-#: How many times its own size a file of more than 64 MiB may expand to; EEG compresses two- to tenfold.
+#: The largest compression ratio of a file of more than 64 MiB; that of EEG is 2 to 10.
 MAX_EXPANSION = 200
 
 _COMPRESSED = 15
@@ -28,7 +28,7 @@ _MATRIX = 14
 
 @contextmanager
 def reading(source: object, what: str) -> Iterator[None]:
-    """Turn whatever a third-party parser throws at a broken file into one `RecordingError`."""
+    """Turn any error of a third-party reader into a `RecordingError`."""
     try:
         yield
     except (RecordingError, ImportError):
@@ -42,7 +42,7 @@ def reading(source: object, what: str) -> Iterator[None]:
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import an optional dependency, or say which extra brings it."""
+    """Import an optional dependency, or raise an error that names the extra to install."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -52,17 +52,17 @@ def require(module: str, extra: str) -> ModuleType:
 
 
 def check_file(path: Path) -> None:
-    """Refuse what is not there, not a file, or empty."""
+    """Refuse a path that does not exist, is not a file, or is empty."""
     if not path.exists():
         raise RecordingError(path, "there is no such file", "check the path")
     if not path.is_file():
-        raise RecordingError(path, "this is not a file", "name the recording itself")
+        raise RecordingError(path, "this is not a file", "give the recording itself")
     if path.stat().st_size == 0:
         raise RecordingError(path, "the file is empty", "copy or record it again")
 
 
 def check_expansion(path: Path, declared: int) -> None:
-    """Refuse a file that says it expands beyond reason, before anything is expanded."""
+    """Refuse a file that declares too large an uncompressed size, before it is uncompressed."""
     size = path.stat().st_size
     if declared > MAX_BYTES or (declared > 64 * 2**20 and declared > MAX_EXPANSION * size):
         raise RecordingError(
@@ -85,9 +85,9 @@ def load_mat(path: Path) -> dict[str, Any]:
 
 
 def mat_declared_bytes(path: Path) -> int:
-    """How large the variables of a MATLAB 5–7 file say they are, uncompressed.
+    """The uncompressed size that the variables of a MATLAB 5–7 file declare.
 
-    Only the first eight bytes of each compressed variable are inflated: they hold its size.
+    Only the first eight bytes of each compressed variable are uncompressed: they contain its size.
     """
     total, size = 0, path.stat().st_size
     with path.open("rb") as stream:
@@ -107,7 +107,7 @@ def mat_declared_bytes(path: Path) -> int:
 
 
 def numeric(variables: dict[str, Any], name: str, source: Path) -> np.ndarray:
-    """One numeric array out of a MATLAB file; cells, structs and text are refused."""
+    """One numeric array of a MATLAB file; cells, structs and text are refused."""
     if name not in variables:
         found = ", ".join(sorted(key for key in variables if not key.startswith("__")))
         raise RecordingError(source, f"there is no variable '{name}' (found: {found})", "check the layout")
@@ -118,7 +118,7 @@ def numeric(variables: dict[str, Any], name: str, source: Path) -> np.ndarray:
 
 
 def load_npz(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a ``.npz`` file; nothing is unpickled, no member may point outside the archive."""
+    """The arrays of a ``.npz`` file; nothing is unpickled, and no member may point outside the archive."""
     with reading(path, "a .npz archive"):
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()

@@ -1,4 +1,4 @@
-"""What was read against what was said of it: rates, channel names, and sessions that can be told apart."""
+"""Compare what was read with what the user said of it: sampling rate, channel names, sessions."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ AnyRecording = Recording | EpochedRecording
 
 
 def as_told(recording: AnyRecording, told: ReadOptions) -> AnyRecording:
-    """The recording itself; refused where the source says another rate or other channel names than the user."""
+    """Return the recording; refuse it where its rate or channel names differ from those that the user gave."""
     # sample times in a file of epochs are rounded: three digits must agree
     if told.sfreq is not None and not np.isclose(recording.sfreq, told.sfreq, rtol=1e-3, equal_nan=True):
         raise RecordingError(
             recording.source,
-            f"its own sampling rate is {recording.sfreq:g} Hz, but sfreq=… says {told.sfreq:g} Hz",
+            f"its sampling rate is {recording.sfreq:g} Hz, but sfreq=… says {told.sfreq:g} Hz",
             "leave sfreq=… out, or correct the file",
         )
     if told.ch_names and recording.ch_names != told.ch_names:
         raise RecordingError(
             recording.source,
-            f"its channels have names of their own ({', '.join(recording.ch_names)}), other than those in ch_names=…",
+            f"its channel names ({', '.join(recording.ch_names)}) differ from those in ch_names=…",
             "leave ch_names=… out, or correct the file",
         )
     return recording
 
 
 def distinct_sessions(recordings: Sequence[AnyRecording]) -> list[AnyRecording]:
-    """Files of one name in several folders become sessions of their own, called after as much of the path as differs.
+    """Files of one name in several folders become separate sessions, named after the part of the path that differs.
 
-    Only where a session is called after its file; several runs of a session that the path tells stay together.
+    Only where a session is named after its file; runs of a session that the path names stay together.
     """
     named = [_called_after_file(recording) for recording in recordings]
     count = Counter(who for who in named if who)

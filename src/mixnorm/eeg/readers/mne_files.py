@@ -1,4 +1,4 @@
-"""Everything MNE reads, continuous or in epochs, and the way back to an MNE Raw."""
+"""Recordings that MNE reads, continuous or in epochs, and the conversion to an MNE Raw."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_raw(path: Path, options: ReadOptions) -> Recording:
     with reading(path, "an MNE recording"):
         if path.suffix == ".set":
             check_expansion(path, mat_declared_bytes(path))
-        # MNE also logs its warnings, to standard output, which belongs to the results
+        # MNE also logs its warnings to standard output, where only results may go
         with warnings.catch_warnings(record=True) as caught, redirect_stdout(io.StringIO()):
             warnings.simplefilter("always")
             raw = mne.io.read_raw(path, preload=False, verbose="warning")
@@ -72,7 +72,7 @@ def from_raw(
     picks = mne.pick_types(raw.info, eeg=True, exclude=())
     if len(picks) == 0:
         found = ", ".join(sorted(set(raw.get_channel_types())))
-        raise RecordingError(source, f"there are no EEG channels in it (found: {found})", "set the channel types")
+        raise RecordingError(source, f"it has no EEG channels (found: {found})", "set the channel types")
     signal = raw.get_data(picks=picks)
     signal *= 1e6
     info = mne.pick_info(raw.info, picks)
@@ -150,9 +150,9 @@ _MISSING_SAMPLES = ("truncat", "does not match the file size", "incomplete", "ou
 
 
 def _notes(caught: list[warnings.WarningMessage], path: Path) -> tuple[str, ...]:
-    """MNE's warnings as notes; those that say that samples are missing are errors."""
+    """The warnings of MNE as notes; those that say that samples are missing are errors."""
     texts = tuple(str(warning.message).splitlines()[0] for warning in caught)
     for text in texts:
         if any(sign in text.lower() for sign in _MISSING_SAMPLES):
-            raise RecordingError(path, f"it is not whole ({text})", "copy it again")
+            raise RecordingError(path, f"it is incomplete ({text})", "copy it again")
     return texts

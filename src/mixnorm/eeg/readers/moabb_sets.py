@@ -23,7 +23,7 @@ def read_moabb(name: str, options: ReadOptions) -> list[Recording]:
     dataset_name, _, chosen = name.removeprefix(PREFIX).partition("/")
     dataset_class = getattr(datasets, dataset_name, None)
     if not isinstance(dataset_class, type):
-        raise RecordingError(name, f"MOABB has no data set {dataset_name!r}", "see moabb.datasets for the names")
+        raise RecordingError(name, f"unknown MOABB data set {dataset_name!r}", "see moabb.datasets for the names")
     with reading(name, "a MOABB data set"):
         dataset = dataset_class()
         subjects = [int(subject) for subject in chosen.split(",")] if chosen else None
@@ -53,7 +53,7 @@ def from_moabb(dataset: Any, options: ReadOptions | None = None, subjects: list[
                 source = f"{PREFIX}{dataset.code}/{subject}/{session}/{run}"
                 named = _with_names(raw, dataset.event_id)
                 who = (subject_of(source, str(subject), options), options.session or str(session))
-                notes = ("errors are the targets: MOABB has the labels of this set reversed",) if swapped else ()
+                notes = ("errors are the targets: MOABB has the labels of this data set reversed",) if swapped else ()
                 recordings.append(from_raw(named, options, source, who, notes))
     return recordings
 

@@ -1,4 +1,4 @@
-"""What a user may say about a source that the source does not say itself."""
+"""What a user can say about a source that the source itself does not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.recording import UNKNOWN, RecordingError
 
-#: Whose a recording is that does not say it.
+#: Name of the subject where neither the source nor the user gives one.
 NOBODY = "unknown"
 
 
@@ -28,10 +28,10 @@ class ReadOptions:
         Names (or codes, as text) of the events that are targets; by default those called Target, oddball,
         deviant or error.
     nontarget : tuple of str
-        Names of the others; by default those called NonTarget, standard or correct or, when `target` is
+        Names of the non-target events; by default those called NonTarget, standard or correct or, when `target` is
         given, every other stimulus.
     unlabelled : bool
-        Take every stimulus, whether or not its name says what it was: for recordings to be scored.
+        Use every stimulus, with or without a label; for recordings that are only scored.
     drop : tuple of str
         Channels to leave out.
     ch_names : tuple of str
@@ -39,7 +39,7 @@ class ReadOptions:
     sfreq : float
         Sampling rate in Hz, for formats that have none.
     subject, session : str
-        Override what the source, or its path, tells.
+        Used instead of those of the source or its path.
     """
 
     target: tuple[str, ...] = ()
@@ -57,15 +57,15 @@ class ReadOptions:
             object.__setattr__(self, field.name, (value,) if isinstance(value, str) else tuple(value))
 
     def names_for(self, n_channels: int, source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Channel names for a format without any, and the notes that say where they come from."""
+        """Channel names for a format that has none, and notes on where they come from."""
         if not self.ch_names:
-            note = "channel names are not in the file: numbered, name them with ch_names=…"
+            note = "the file has no channel names: channels are numbered; give names with ch_names=…"
             return tuple(f"ch{channel + 1}" for channel in range(n_channels)), (note,)
         if len(self.ch_names) != n_channels:
             raise RecordingError(
                 source,
                 f"{len(self.ch_names)} channel names for {n_channels} channels",
-                "name each channel once",
+                "give one name for each channel",
             )
         return self.ch_names, ("channel names as given",)
 
@@ -81,7 +81,7 @@ class Labels:
 
 _TARGETS = ("target", "oddball", "deviant", "error")
 _NONTARGETS = ("nontarget", "standard", "correct")
-# Marks that recording programs set by themselves, and MNE's marks of bad stretches.
+# Events that recording programs write by themselves, and annotations of bad segments by MNE.
 _NOT_STIMULI = ("bad", "edge", "boundary", "newsegment")
 
 
@@ -93,18 +93,18 @@ def labels_of(names: Sequence[str], options: ReadOptions, source: str) -> Labels
     label = np.array([_label(mine, targets, others) for mine in tags], dtype=np.int64)
     if options.unlabelled:
         stimulus = np.array([not any(tag.startswith(_NOT_STIMULI) for tag in mine) for mine in tags], dtype=bool)
-        return Labels(stimulus, label[stimulus], "all stimuli taken, with or without a label")
+        return Labels(stimulus, label[stimulus], "all stimuli taken, with or unlabelled")
     if not np.any(label == 1) or not np.any(label == 0):
         found = ", ".join(f"{name!r} ({count})" for name, count in sorted(Counter(names).items())[:20])
         raise RecordingError(
             source,
-            f"no targets and non-targets among its events: {found}" if names else "no events were found",
-            "say which names are targets with target=… and nontarget=…"
+            f"targets and non-targets are not recognised among its events: {found}"
             if names
-            else "check that the triggers were recorded",
+            else "no events were found",
+            "name them with target=… and nontarget=…" if names else "check that the triggers were recorded",
         )
     words = [sorted({names[index] for index in np.flatnonzero(label == value)})[:3] for value in (1, 0)]
-    note = f"targets are the events called {', '.join(words[0])}; non-targets {', '.join(words[1])}"
+    note = f"targets are the events named {', '.join(words[0])}; non-targets {', '.join(words[1])}"
     return Labels(label != UNKNOWN, label[label != UNKNOWN], note)
 
 
@@ -123,7 +123,7 @@ def characters_from_pauses(onset: NDArray[np.int64]) -> tuple[NDArray[np.int64],
     if not pauses.any():
         return np.full(len(onset), UNKNOWN), ()
     character = np.concatenate([[0], np.cumsum(pauses)])
-    return character, (f"{character[-1] + 1} characters, told apart by the pauses between them",)
+    return character, (f"{character[-1] + 1} characters, inferred from the pauses between them",)
 
 
 _PATH_PATTERNS = (
@@ -136,7 +136,7 @@ _PATH_PATTERNS = (
 
 
 def who_from_path(path: Path, options: ReadOptions) -> tuple[str, str, tuple[str, ...]]:
-    """Subject and session as asked for, or as the path tells, or "unknown" and the name of the file."""
+    """Subject and session as given, or from the path, or "unknown" and the name of the file."""
     text = str(path.with_suffix(""))
     match = next((found for pattern in _PATH_PATTERNS if (found := pattern.search(text))), None)
     told = match.groupdict() if match else {}
@@ -154,7 +154,7 @@ def who_from_path(path: Path, options: ReadOptions) -> tuple[str, str, tuple[str
 
 
 def subject_of(source: object, told: str | None, options: ReadOptions) -> str | None:
-    """The subject as asked for, with a warning where the source says another; else as the source says."""
+    """The subject as given, with a warning where the source names another; otherwise that of the source."""
     if options.subject and told and options.subject != told:
         warnings.warn(
             f"{source}: the source names subject {told}, but subjects=… names {options.subject}, which is used; check "

@@ -1,4 +1,4 @@
-"""Speller recordings in ``.mat`` files, four layouts that are told apart by their variables.
+"""Speller recordings in ``.mat`` files, in four layouts that are recognised by their variables.
 
 - BCI2000 exported: `signal` (samples, channels), `StimulusCode`, `StimulusType`, `Flashing` and other
   states, each (samples, 1); BCI Competition II, data set IIb, and UAM files are of this kind;
@@ -33,7 +33,7 @@ COMPETITION_SFREQ = 240.0
 
 
 def is_speller(variables: dict[str, Any]) -> bool:
-    """Whether one of the four layouts is here."""
+    """Whether the variables have one of the four layouts."""
     names = set(variables)
     return (
         {"signal", "StimulusCode"} <= names
@@ -63,11 +63,11 @@ def speller_events(states: dict[str, NDArray[np.int64]], source: object) -> tupl
     before = np.concatenate([[0], (code if lit is None else lit)[:-1]])
     onset = np.flatnonzero((code > 0) & (code != before)) if lit is None else np.flatnonzero((lit > 0) & (before == 0))
     if len(onset) == 0:
-        raise RecordingError(source, "no flashes were found in its states", "check that the speller was running")
+        raise RecordingError(source, "its states contain no flashes", "check that the speller was running")
     notes: tuple[str, ...] = ("onsets from StimulusCode, as there is no Flashing",) if lit is None else ()
     target = states.get("StimulusType")
     if target is None:
-        notes += ("no StimulusType in it: which flashes were targets is not known",)
+        notes += ("no StimulusType in it: which flashes were targets is unknown",)
     character, told = _characters(states.get("PhaseInSequence"), onset)
     labels = None if target is None else target[onset] > 0
     return Events.of(onset, labels, code[onset], character), notes + told
@@ -89,7 +89,7 @@ def _read_bci2000(path: Path, variables: dict[str, Any], options: ReadOptions) -
     names = ("StimulusCode", "StimulusType", "Flashing", "PhaseInSequence")
     states = {name: numeric(variables, name, path).ravel().astype(np.int64) for name in names if name in variables}
     if "StimulusCode" not in states:
-        raise RecordingError(path, "there is no StimulusCode in its states", "check the layout")
+        raise RecordingError(path, "its states contain no StimulusCode", "check the layout")
     for name, values in states.items():
         if len(values) != signal.shape[1]:
             raise RecordingError(path, f"{name} has {len(values)} samples, signal {signal.shape[1]}", "export again")
@@ -103,17 +103,20 @@ def _names_and_rate(
 ) -> tuple[tuple[str, ...], float, tuple[str, ...]]:
     """From the parameters where the file has them, else from the description of a known data set."""
     competition = n_channels == len(COMPETITION_NAMES)
-    notes: tuple[str, ...] = ("unit not in the file: taken as µV",)
+    notes: tuple[str, ...] = ("the file has no unit: µV assumed",)
     sfreq = _parameter_rate(variables) or options.sfreq
     if sfreq is None and not competition:
         sfreq = _said_rate(path, options)
     if sfreq is None:
-        sfreq, notes = COMPETITION_SFREQ, (*notes, "rate not in the file: 240 Hz, as BCI Competition II IIb")
+        sfreq, notes = (
+            COMPETITION_SFREQ,
+            (*notes, "the file has no sampling rate: 240 Hz assumed, as in BCI Competition II IIb"),
+        )
     if competition and not options.ch_names:
         return (
             COMPETITION_NAMES,
             sfreq,
-            (*notes, "channel names not in the file: order of BCI Competition II IIb"),
+            (*notes, "the file has no channel names: those of BCI Competition II IIb assumed"),
         )
     ch_names, told = options.names_for(n_channels, str(path))
     return ch_names, sfreq, (*notes, *told)
@@ -140,7 +143,7 @@ def _read_trig(path: Path, variables: dict[str, Any], options: ReadOptions) -> R
     sfreq = float(numeric(variables, "fs", path).ravel()[0]) if "fs" in variables else _said_rate(path, options)
     events = Events.of(onset, trigger[onset] > 0, None, character)
     return _recording(
-        path, signal, (ch_names, sfreq), events, options, ("unit not in the file: taken as µV", *named, *told)
+        path, signal, (ch_names, sfreq), events, options, ("the file has no unit: µV assumed", *named, *told)
     )
 
 
@@ -157,13 +160,13 @@ def _read_struct(path: Path, data: dict[str, Any], options: ReadOptions) -> Reco
     sfreq = _said_rate(path, options)
     ch_names, named = options.names_for(len(signal), str(path))
     events = Events.of(onset, label[onset] == 2, None if code is None else code[onset], character)
-    notes = ("unit not in the file: taken as µV", *named, *told)
+    notes = ("the file has no unit: µV assumed", *named, *told)
     return _recording(path, signal, (ch_names, sfreq), events, options, notes)
 
 
 def _said_rate(path: Path, options: ReadOptions) -> float:
     if options.sfreq is None:
-        raise RecordingError(path, "its sampling rate is not in the file", "say it with sfreq=… (Hz)")
+        raise RecordingError(path, "the file has no sampling rate", "give it with sfreq=… (Hz)")
     return options.sfreq
 
 

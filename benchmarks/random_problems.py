@@ -298,6 +298,7 @@ def examine(kind: str, seed: int, convex: bool = False) -> Outcome:
 def _convex_value(case: Case):
     """The value at the point that a general convex solver finds; infinite where it finds none."""
     from cvxpy.error import DCPError
+
     from reference import convex_reference
 
     parts = [[part[rows] for rows in case.rows] for part in (case.X, case.y, case.s)]

@@ -43,17 +43,15 @@ class Conditioned:
 
     def alphas(self, alphas: Array) -> Array:
         """Alphas (..., B, K) of the original stack in the units of this one."""
-        return alphas if self.unit is None else alphas / self._alpha_unit
+        return self._times_unit(alphas, -1 if self.stack.penalty.is_norm else -2)
 
     def original_alphas(self, alphas: Array) -> Array:
         """Alphas (..., B, K) of this stack in the units of the original one."""
-        return alphas if self.unit is None else alphas * self._alpha_unit
+        return self._times_unit(alphas, 1 if self.stack.penalty.is_norm else 2)
 
     def similarities(self, similarities: Array | None) -> Array | None:
         """Similarities (..., B, K), likewise."""
-        if similarities is None or self.unit is None:
-            return similarities
-        return similarities / self.unit[:, None] ** 2
+        return None if similarities is None else self._times_unit(similarities, -2)
 
     def restore(self, solution: Solution) -> Solution:
         """Return a solution of this stack as one of the original stack."""
@@ -64,10 +62,11 @@ class Conditioned:
             b = b - xp.sum(self.mean[..., None] * W, axis=2)
         return replace(solution, W=W, b=b)
 
-    @property
-    def _alpha_unit(self) -> Array:
-        unit = self.unit[:, None]
-        return unit if self.stack.penalty.is_norm else unit**2
+    def _times_unit(self, values: Array, power: int) -> Array:
+        """Values (..., B, K) times c to a power; factor by factor, since a square may overflow."""
+        for _ in range(0 if self.unit is None else abs(power)):
+            values = values * self.unit[:, None] if power > 0 else values / self.unit[:, None]
+        return values
 
 
 def condition(stack: Stack) -> Conditioned:
@@ -75,27 +74,43 @@ def condition(stack: Stack) -> Conditioned:
     stack = _without_idle_similarity(stack)
     weight = namespace(stack.X).sum(stack.trial_weight, axis=-1)  # of a trial in any of the problems, (B, T, n)
     square = _mean_square(stack.X, weight)
-    mean = _offsets(stack, weight, square) if stack.fit_intercept else None
-    X = stack.X
-    if mean is not None:
-        X = X - mean[:, :, None, :]
-        square = _mean_square(X, weight)
-    unit = _unit(X, weight, square)
-    if mean is None and unit is None:
-        return Conditioned(stack)
-    if unit is not None:
-        X = X / unit[:, None, None, None]
-    return _in_units(stack, X, mean, unit)
+    found = _scaled(Conditioned(stack), weight, square)
+    if not stack.fit_intercept:
+        return found
+    if found.unit is not None:
+        square = _mean_square(found.stack.X, weight)
+    centred = _centred(found, weight, square)
+    if centred is found:
+        return found
+    return _scaled(centred, weight, _mean_square(centred.stack.X, weight))
 
 
-def _in_units(stack: Stack, X: Array, mean: Array | None, unit: Array | None) -> Conditioned:
-    """Put together what was found; the alphas and similarities of the stack follow."""
-    found = Conditioned(replace(stack, X=X), mean, unit)
-    center = stack.center
-    if unit is not None and center is not None:
-        center = center * unit[:, None, None, None]
-    same = found.alphas(stack.alpha), found.similarities(stack.similarity)
-    return replace(found, stack=replace(found.stack, alpha=same[0], similarity=same[1], center=center))
+def _scaled(found: Conditioned, weight: Array, square: Array) -> Conditioned:
+    """Bring the features of every data set to an ordinary size; ``square``: their mean squares, (B, T, d)."""
+    stack, unit = found.stack, _unit(found.stack.X, weight, square)
+    if unit is None:
+        return found
+    wide = unit[:, None, None, None]
+    own = Conditioned(stack, None, unit)
+    stack = replace(
+        stack,
+        X=stack.X / wide,
+        alpha=own.alphas(stack.alpha),
+        similarity=own.similarities(stack.similarity),
+        center=None if stack.center is None else stack.center * wide,
+    )
+    return Conditioned(stack, found.mean, unit if found.unit is None else unit * found.unit)
+
+
+def _centred(found: Conditioned, weight: Array, square: Array) -> Conditioned:
+    """Subtract the weighted means of features that are far from zero, if any is."""
+    stack = found.stack
+    offsets = _offsets(stack, weight, square)
+    if offsets is None:
+        return found
+    X = stack.X - offsets[:, :, None, :]
+    mean = offsets if found.unit is None else offsets * found.unit[:, None, None]
+    return replace(found, stack=replace(stack, X=X), mean=mean)
 
 
 def _without_idle_similarity(stack: Stack) -> Stack:
@@ -142,7 +157,7 @@ def _unit(X: Array, weight: Array, square: Array) -> Array | None:
     return xp.where(far, 2.0 ** xp.floor(xp.log2(size)), 1.0)
 
 
-def _unit_of_extremes(X: Array, weight: Array) -> Array | None:
+def _unit_of_extremes(X: Array, weight: Array) -> Array:
     """The same where squares overflow, underflow, or are all zero: by the largest number of a data set."""
     xp = namespace(X)
     used = xp.where((weight > 0)[..., None], xp.abs(X), 0.0)

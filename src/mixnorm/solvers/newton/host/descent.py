@@ -369,8 +369,8 @@ class Problem:
     def _forward_backward(self, point: Point, value: float, descent, tau, gamma) -> tuple[Point, float]:
         """Proximal gradient step of all atoms, shortened until the value falls; return the point and its value.
 
-        Where 1 < q < 2 a coefficient of exactly zero in a group that is not has no part in a Newton step, and a step in
-        u that is too long for it leaves it there.
+        Where 1 < q < 2 a coefficient of exactly zero in a group that is not has no part in a Newton step, and a step
+        in u that is too long for it leaves it there.
         """
         for _ in range(_MAX_SHORTER):
             gamma = gamma / 4

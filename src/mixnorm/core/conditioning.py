@@ -55,12 +55,18 @@ class Conditioned:
 
     def restore(self, solution: Solution) -> Solution:
         """Return a solution of this stack as one of the original stack."""
-        W, b, xp = solution.W, solution.b, namespace(solution.W)
+        W, b, gap = solution.W, solution.b, solution.gap
+        xp = namespace(W)
         if self.unit is not None:
             W = W / self.unit[:, None, None, None]
         if self.mean is not None:
-            b = b - xp.sum(self.mean[..., None] * W, axis=2)
-        return replace(solution, W=W, b=b)
+            moved = self.mean[..., None] * W
+            b = b - xp.sum(moved, axis=2)
+            # b is rounded; at its best value that raises the objective by no more than the square
+            rounded = float(xp.finfo(b.dtype).eps) * xp.sum(xp.sum(xp.abs(moved), axis=2) + xp.abs(b), axis=1)
+            positive = solution.objective > 0
+            gap = gap + xp.where(positive, rounded**2 / xp.where(positive, solution.objective, 1.0), 0.0)
+        return replace(solution, W=W, b=b, gap=gap)
 
     def _times_unit(self, values: Array, power: int) -> Array:
         """Values (..., B, K) times c to a power; factor by factor, since a square may overflow."""

@@ -79,24 +79,21 @@ def condition(stack: Stack) -> Conditioned:
     """Return the problems of a stack in units that floating point likes; the stack itself where it is so already."""
     stack = _without_idle_similarity(stack)
     weight = namespace(stack.X).sum(stack.trial_weight, axis=-1)  # of a trial in any of the problems, (B, T, n)
-    square = _mean_square(stack.X, weight)
-    found = _scaled(Conditioned(stack), weight, square)
-    if not stack.fit_intercept:
-        return found
-    if found.unit is not None:
+    found, square = Conditioned(stack), _mean_square(stack.X, weight)
+    if not _is_safe(square):
+        found = _scaled(found, _unit_of_extremes(stack.X, weight))
         square = _mean_square(found.stack.X, weight)
-    centred = _centred(found, weight, square)
-    if centred is found:
-        return found
-    return _scaled(centred, weight, _mean_square(centred.stack.X, weight))
+    offsets = _offsets(found.stack, weight, square) if stack.fit_intercept else None
+    if offsets is not None:
+        found = _centred(found, offsets)
+        square = _mean_square(found.stack.X, weight)
+    unit = _unit(square)
+    return found if unit is None else _scaled(found, unit)
 
 
-def _scaled(found: Conditioned, weight: Array, square: Array) -> Conditioned:
-    """Bring the features of every data set to an ordinary size; ``square``: their mean squares, (B, T, d)."""
-    stack, unit = found.stack, _unit(found.stack.X, weight, square)
-    if unit is None:
-        return found
-    wide = unit[:, None, None, None]
+def _scaled(found: Conditioned, unit: Array) -> Conditioned:
+    """Divide the features of every data set by its unit, (B,)."""
+    stack, wide = found.stack, unit[:, None, None, None]
     own = Conditioned(stack, None, unit)
     stack = replace(
         stack,
@@ -108,15 +105,11 @@ def _scaled(found: Conditioned, weight: Array, square: Array) -> Conditioned:
     return Conditioned(stack, found.mean, unit if found.unit is None else unit * found.unit)
 
 
-def _centred(found: Conditioned, weight: Array, square: Array) -> Conditioned:
-    """Subtract the weighted means of features that are far from zero, if any is."""
-    stack = found.stack
-    offsets = _offsets(stack, weight, square)
-    if offsets is None:
-        return found
-    X = stack.X - offsets[:, :, None, :]
+def _centred(found: Conditioned, offsets: Array) -> Conditioned:
+    """Subtract offsets (B, T, d) from the features."""
+    X = found.stack.X - offsets[:, :, None, :]
     mean = offsets if found.unit is None else offsets * found.unit[:, None, None]
-    return replace(found, stack=replace(stack, X=X), mean=mean)
+    return replace(found, stack=replace(found.stack, X=X), mean=mean)
 
 
 def _without_idle_similarity(stack: Stack) -> Stack:
@@ -149,22 +142,25 @@ def _offsets(stack: Stack, weight: Array, square: Array) -> Array | None:
     return xp.where(far, mean, 0.0)
 
 
-def _unit(X: Array, weight: Array, square: Array) -> Array | None:
-    """The c of every data set, (B,); None where all are 1."""
-    xp = namespace(X)
+def _is_safe(square: Array) -> bool:
+    """Whether mean squares (B, T, d) neither overflow, nor underflow, nor are all zero."""
+    xp = namespace(square)
     largest = xp.max(square, axis=(1, 2))
-    safe = (largest > 1e-250) & xp.isfinite(largest)
-    if not bool(xp.all(safe)):
-        return _unit_of_extremes(X, weight)
-    size = xp.sqrt(largest)
-    far = (size > _LARGE) | (size < 1 / _LARGE)
+    return bool(xp.all((largest > 1e-250) & xp.isfinite(largest)))
+
+
+def _unit(square: Array) -> Array | None:
+    """The c of every data set, (B,), from mean squares (B, T, d); None where all are 1."""
+    xp = namespace(square)
+    size = xp.sqrt(xp.max(square, axis=(1, 2)))
+    far = (size > _LARGE) | ((size < 1 / _LARGE) & (size > 0))
     if not bool(xp.any(far)):
         return None
-    return xp.where(far, 2.0 ** xp.floor(xp.log2(size)), 1.0)
+    return xp.where(far, 2.0 ** xp.floor(xp.log2(xp.where(far, size, 1.0))), 1.0)
 
 
 def _unit_of_extremes(X: Array, weight: Array) -> Array:
-    """The same where squares overflow, underflow, or are all zero: by the largest number of a data set."""
+    """A c by the largest number of every data set, for where squares are of no use; 1 where all are zero."""
     xp = namespace(X)
     used = xp.where((weight > 0)[..., None], xp.abs(X), 0.0)
     largest = xp.max(used, axis=(1, 2, 3))

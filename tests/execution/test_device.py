@@ -1,6 +1,7 @@
 """Arrays of other libraries in, predictions in the same library out; fits solved together or on a device."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import array_api_strict
@@ -336,3 +337,14 @@ def test_a_refused_newcomer_leaves_the_model_where_it_was():
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[name] is value for name, value in before.items())
     assert isinstance(model.adapt(asarray(X[:20]), asarray(Y[:20])).coef_, type(asarray(X)))
+
+
+def test_threads_started_inside_use_device_solve_there(monkeypatch, solved_by):
+    monkeypatch.setattr(device_module, "_sender", lambda device: array_api_strict.asarray)
+    with use_device("cuda"), ThreadPoolExecutor(2) as pool:
+        inside = list(pool.map(lambda alpha: GroupSVC(alpha).fit(X, Y).coef_, [0.05, 0.1]))
+    assert solved_by == [type(array_api_strict.asarray(1.0))] * 2
+    with ThreadPoolExecutor(1) as pool:
+        after = pool.submit(lambda: GroupSVC(0.05).fit(X, Y).coef_).result()
+    assert len(solved_by) == 2  # the context is over
+    np.testing.assert_allclose(inside[0], after, atol=1e-6)

@@ -32,7 +32,7 @@ from mixnorm.core.unpenalised import equality_residual, solve_unpenalised
 #: A sum this small beside the sum of its terms' sizes is rounding.
 _ROUNDING = 1e-14
 #: Roundings that add up in a sum of products: far fewer than its terms, since they do not all go one way.
-_MARGIN = 4.0
+_MARGIN = 16.0
 #: A mean loss this small (a zero model has 1) is the square of rounding: P = 0.
 NOTHING = 1e-24
 

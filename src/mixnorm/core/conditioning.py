@@ -6,9 +6,9 @@ matters. Neither changes a problem: with x' = (x − μ)/c, w' = c w and, beside
     x·w + b = x'·w' + b',     alpha ‖w‖ = (alpha/c) ‖w'‖,     alpha ½‖w‖² = (alpha/c²) ½‖w'‖²,
 
 and similarity becomes similarity/c², the centre c times itself; objective and gap stay. c is a power of two, so that
-nothing but x − μ is ever rounded. One μ serves all problems of a data set and subject: the means of folds differ from it
-by sampling error. Features are touched only where their offset is many times their spread, or their unit is far from 1:
-ordinary trials are neither copied nor changed by a bit.
+nothing but x − μ is ever rounded. One μ serves all problems of a data set and subject: the means of folds differ from
+it by sampling error. Features are touched only where their offset is many times their spread, or their unit is far
+from 1: ordinary trials are neither copied nor changed by a bit.
 """
 
 from dataclasses import dataclass, replace
@@ -43,59 +43,73 @@ class Conditioned:
 
     def alphas(self, alphas: Array) -> Array:
         """Alphas (..., B, K) of the original stack in the units of this one."""
-        return alphas if self.unit is None else alphas / self._alpha_unit
+        return self._times_unit(alphas, -1 if self.stack.penalty.is_norm else -2)
 
     def original_alphas(self, alphas: Array) -> Array:
         """Alphas (..., B, K) of this stack in the units of the original one."""
-        return alphas if self.unit is None else alphas * self._alpha_unit
+        return self._times_unit(alphas, 1 if self.stack.penalty.is_norm else 2)
 
     def similarities(self, similarities: Array | None) -> Array | None:
         """Similarities (..., B, K), likewise."""
-        if similarities is None or self.unit is None:
-            return similarities
-        return similarities / self.unit[:, None] ** 2
+        return None if similarities is None else self._times_unit(similarities, -2)
 
     def restore(self, solution: Solution) -> Solution:
         """Return a solution of this stack as one of the original stack."""
-        W, b, xp = solution.W, solution.b, namespace(solution.W)
+        W, b, gap = solution.W, solution.b, solution.gap
+        xp = namespace(W)
         if self.unit is not None:
             W = W / self.unit[:, None, None, None]
         if self.mean is not None:
-            b = b - xp.sum(self.mean[..., None] * W, axis=2)
-        return replace(solution, W=W, b=b)
+            moved = self.mean[..., None] * W
+            b = b - xp.sum(moved, axis=2)
+            # b is rounded; at its best value that raises the objective by no more than the square
+            rounded = float(xp.finfo(b.dtype).eps) * xp.sum(xp.sum(xp.abs(moved), axis=2) + xp.abs(b), axis=1)
+            positive = solution.objective > 0
+            gap = gap + xp.where(positive, rounded**2 / xp.where(positive, solution.objective, 1.0), 0.0)
+        return replace(solution, W=W, b=b, gap=gap)
 
-    @property
-    def _alpha_unit(self) -> Array:
-        unit = self.unit[:, None]
-        return unit if self.stack.penalty.is_norm else unit**2
+    def _times_unit(self, values: Array, power: int) -> Array:
+        """Values (..., B, K) times c to a power; factor by factor, since a square may overflow."""
+        for _ in range(0 if self.unit is None else abs(power)):
+            values = values * self.unit[:, None] if power > 0 else values / self.unit[:, None]
+        return values
 
 
 def condition(stack: Stack) -> Conditioned:
     """Return the problems of a stack in units that floating point likes; the stack itself where it is so already."""
     stack = _without_idle_similarity(stack)
     weight = namespace(stack.X).sum(stack.trial_weight, axis=-1)  # of a trial in any of the problems, (B, T, n)
-    square = _mean_square(stack.X, weight)
-    mean = _offsets(stack, weight, square) if stack.fit_intercept else None
-    X = stack.X
-    if mean is not None:
-        X = X - mean[:, :, None, :]
-        square = _mean_square(X, weight)
-    unit = _unit(X, weight, square)
-    if mean is None and unit is None:
-        return Conditioned(stack)
-    if unit is not None:
-        X = X / unit[:, None, None, None]
-    return _in_units(stack, X, mean, unit)
+    found, square = Conditioned(stack), _mean_square(stack.X, weight)
+    if not _is_safe(square):
+        found = _scaled(found, _unit_of_extremes(stack.X, weight))
+        square = _mean_square(found.stack.X, weight)
+    offsets = _offsets(found.stack, weight, square) if stack.fit_intercept else None
+    if offsets is not None:
+        found = _centred(found, offsets)
+        square = _mean_square(found.stack.X, weight)
+    unit = _unit(square)
+    return found if unit is None else _scaled(found, unit)
 
 
-def _in_units(stack: Stack, X: Array, mean: Array | None, unit: Array | None) -> Conditioned:
-    """Put together what was found; the alphas and similarities of the stack follow."""
-    found = Conditioned(replace(stack, X=X), mean, unit)
-    center = stack.center
-    if unit is not None and center is not None:
-        center = center * unit[:, None, None, None]
-    same = found.alphas(stack.alpha), found.similarities(stack.similarity)
-    return replace(found, stack=replace(found.stack, alpha=same[0], similarity=same[1], center=center))
+def _scaled(found: Conditioned, unit: Array) -> Conditioned:
+    """Divide the features of every data set by its unit, (B,)."""
+    stack, wide = found.stack, unit[:, None, None, None]
+    own = Conditioned(stack, None, unit)
+    stack = replace(
+        stack,
+        X=stack.X / wide,
+        alpha=own.alphas(stack.alpha),
+        similarity=own.similarities(stack.similarity),
+        center=None if stack.center is None else stack.center * wide,
+    )
+    return Conditioned(stack, found.mean, unit if found.unit is None else unit * found.unit)
+
+
+def _centred(found: Conditioned, offsets: Array) -> Conditioned:
+    """Subtract offsets (B, T, d) from the features."""
+    X = found.stack.X - offsets[:, :, None, :]
+    mean = offsets if found.unit is None else offsets * found.unit[:, None, None]
+    return replace(found, stack=replace(found.stack, X=X), mean=mean)
 
 
 def _without_idle_similarity(stack: Stack) -> Stack:
@@ -128,22 +142,25 @@ def _offsets(stack: Stack, weight: Array, square: Array) -> Array | None:
     return xp.where(far, mean, 0.0)
 
 
-def _unit(X: Array, weight: Array, square: Array) -> Array | None:
-    """The c of every data set, (B,); None where all are 1."""
-    xp = namespace(X)
+def _is_safe(square: Array) -> bool:
+    """Whether mean squares (B, T, d) neither overflow, nor underflow, nor are all zero."""
+    xp = namespace(square)
     largest = xp.max(square, axis=(1, 2))
-    safe = (largest > 1e-250) & xp.isfinite(largest)
-    if not bool(xp.all(safe)):
-        return _unit_of_extremes(X, weight)
-    size = xp.sqrt(largest)
-    far = (size > _LARGE) | (size < 1 / _LARGE)
+    return bool(xp.all((largest > 1e-250) & xp.isfinite(largest)))
+
+
+def _unit(square: Array) -> Array | None:
+    """The c of every data set, (B,), from mean squares (B, T, d); None where all are 1."""
+    xp = namespace(square)
+    size = xp.sqrt(xp.max(square, axis=(1, 2)))
+    far = (size > _LARGE) | ((size < 1 / _LARGE) & (size > 0))
     if not bool(xp.any(far)):
         return None
-    return xp.where(far, 2.0 ** xp.floor(xp.log2(size)), 1.0)
+    return xp.where(far, 2.0 ** xp.floor(xp.log2(xp.where(far, size, 1.0))), 1.0)
 
 
-def _unit_of_extremes(X: Array, weight: Array) -> Array | None:
-    """The same where squares overflow, underflow, or are all zero: by the largest number of a data set."""
+def _unit_of_extremes(X: Array, weight: Array) -> Array:
+    """A c by the largest number of every data set, for where squares are of no use; 1 where all are zero."""
     xp = namespace(X)
     used = xp.where((weight > 0)[..., None], xp.abs(X), 0.0)
     largest = xp.max(used, axis=(1, 2, 3))

@@ -124,7 +124,9 @@ def read_predict(estimator, X) -> Trials:
     else:
         _refuse_strings(X)
         X = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
-        trials = _table(X, estimator)
+        # a matrix for a model of epochs holds them flattened, channel by channel
+        shape, names = getattr(estimator, "_epochs_shape", None), getattr(estimator, "_ch_names", None)
+        trials = replace(_table(X, estimator), shape=shape, ch_names=names if shape else None)
     _refuse_non_finite(trials)
     return trials
 

@@ -156,8 +156,8 @@ def warn_unconverged(solutions: Iterable[Solution], tol: float, stacklevel: int 
     worst = max(float(s.gap.max()) for s in solutions)
     if not worst <= tol:
         warnings.warn(
-            f"The solver stopped at a relative duality gap of {worst:.2e}, above tol={tol:.2e}: increase max_iter or "
-            "tol, or scale the features.",
+            f"The solver stopped at a relative duality gap of {worst:.2e}, above tol={tol:.2e}: increase max_iter if "
+            "the number of iterations has reached it; otherwise increase alpha or tol, or decrease similarity.",
             ConvergenceWarning,
             stacklevel=stacklevel,
         )

@@ -6,6 +6,9 @@ from sklearn.utils import compute_class_weight
 from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import vector_norm
 
+#: Weights beyond this are brought to at most 1.
+_LARGE = 1e100
+
 
 def check_sample_weight(sample_weight, n_trials: int) -> np.ndarray:
     """Return the weight of every trial, (n,); None: all 1."""
@@ -28,7 +31,8 @@ def check_sample_weight(sample_weight, n_trials: int) -> np.ndarray:
         )
     if not weights.any():
         raise ValueError("sample_weight must not be zero for all trials.")
-    return weights
+    # only ratios matter, and sums and products of very large weights overflow
+    return weights / weights.max() if weights.max() > _LARGE else weights
 
 
 def class_balance(

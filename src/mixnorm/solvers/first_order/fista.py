@@ -7,7 +7,7 @@ Written on the array API standard: the same code runs on NumPy, PyTorch and CuPy
 two products with X, O(B T n d K).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 
 from mixnorm.core.arrays import Array, device, like, namespace, to_numpy
 from mixnorm.core.certificate import Certificate, certify
@@ -121,13 +121,13 @@ def _iterate(stack: Stack, state: _Iterate, c2: Array) -> _Iterate:
 
 
 class _Result:
-    """The best certified point of every problem of the whole stack, filled in as problems are certified."""
+    """The best point of every problem of the whole stack, filled in as problems are certified."""
 
     def __init__(self, stack: Stack, certificate: Certificate):
         xp = namespace(stack.X)
         # Copies, because they are written to: the point certified may be the solution at the alpha before.
-        self.best = replace(
-            certificate, W=xp.asarray(certificate.W, copy=True), b=xp.asarray(certificate.b, copy=True)
+        self.best = Certificate(
+            *(xp.asarray(getattr(certificate, part.name), copy=True) for part in fields(certificate))
         )
         self.n_iter = xp.zeros_like(certificate.gap, dtype=xp.int64)
         self.within = tuple(xp.arange(n, device=device(stack.X)) for n in certificate.gap.shape)
@@ -139,18 +139,25 @@ class _Result:
         return tuple(like(self.best.gap, open_.any(axis=axis).nonzero()[0], dtype=int64) for axis in (1, 0))
 
     def record(self, found: Certificate, n_iter: int, xp) -> None:
-        """Keep what was found wherever its gap is the smallest yet."""
+        """Keep what was found wherever its value is the lowest yet."""
         rows, columns = self.within
-        before = xp.take(xp.take(self.best.gap, rows, axis=0), columns, axis=1)
-        better = found.gap < before
-        for name in ("W", "b", "primal", "dual", "gap", "descent"):
-            _put(getattr(self.best, name), getattr(found, name), better, rows, columns)
+        names = ("W", "b", "primal", "dual", "gap", "descent")
+        before = Certificate(*(_taken(getattr(self.best, name), rows, columns) for name in names))
+        best = before.better(found)
+        for name in names:
+            _put(getattr(self.best, name), getattr(best, name), xp.ones_like(best.gap), rows, columns)
         counts = xp.full_like(found.gap, n_iter, dtype=xp.int64)
-        _put(self.n_iter, counts, xp.ones_like(better), rows, columns)
+        _put(self.n_iter, counts, xp.ones_like(counts), rows, columns)
 
     def solution(self) -> Solution:
         """What was found."""
         return Solution(self.best.W, self.best.b, self.best.primal, self.best.gap, self.n_iter)
+
+
+def _taken(values: Array, rows: Array, columns: Array) -> Array:
+    """Some rows and columns of an array (B, ..., K)."""
+    xp = namespace(values)
+    return xp.take(xp.take(values, rows, axis=0), columns, axis=values.ndim - 1)
 
 
 def _put(target: Array, values: Array, where: Array, rows: Array, columns: Array) -> None:

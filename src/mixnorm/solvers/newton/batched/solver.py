@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mixnorm.core.arrays import Array, like, namespace, to_numpy, where_problems
-from mixnorm.core.certificate import certify, polish
+from mixnorm.core.certificate import certify, polish, relative_gap
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.solvers.first_order.fista import Fista
 from mixnorm.solvers.newton.batched.memory import chunks, free_bytes
@@ -139,7 +139,7 @@ def _columns_last(values: Array) -> Array:
 
 
 def _better(stack: Stack, before: Solution, again: Found, problems: StackedProblems) -> Solution:
-    """Take what was found again where its certificate is the better one."""
+    """Take what was found again where its value is lower."""
     xp = namespace(before.W)
     W, b, n_iter = before.W, before.b, before.n_iter
     slots = xp.reshape(problems.slots(W), (problems.P, -1))
@@ -158,9 +158,13 @@ def _better(stack: Stack, before: Solution, again: Found, problems: StackedProbl
 
 
 def _merge(before: Solution, after: Solution) -> Solution:
-    wins = after.gap < before.gap
-    pairs = [(getattr(after, name), getattr(before, name)) for name in ("W", "b", "objective", "gap")]
-    return Solution(*(where_problems(wins, *pair) for pair in pairs), after.n_iter)
+    """The points of lower value, with the better of both lower bounds of the optimum."""
+    xp = namespace(before.gap)
+    wins = (after.objective < before.objective) | ~xp.isfinite(before.gap)
+    pairs = [(getattr(after, name), getattr(before, name)) for name in ("W", "b", "objective")]
+    W, b, objective = (where_problems(wins, *pair) for pair in pairs)
+    bounds = [xp.where(xp.isfinite(s.gap), s.objective * (1 - s.gap), 0.0) for s in (before, after)]
+    return Solution(W, b, objective, relative_gap(objective, xp.maximum(*bounds)), after.n_iter)
 
 
 def _first_order(stack: Stack, solution: Solution, tol: float, max_iter: int) -> Solution:

@@ -23,10 +23,21 @@ _MAX_INNER = 30
 _FEW = 6
 #: Looks at the whole problem without progress before it is given up.
 _PATIENCE = 5
+#: The same where atoms still ask to enter: some enter and leave in turn for ever.
+_LIMIT = 20
+#: Steps after which another start is more likely to help than more steps.
+_MOST_STEPS, _MOST_PER_COEFFICIENT = 300, 5
+#: How often a proximal gradient step is shortened.
+_MAX_SHORTER = 12
+#: A decrease of the value by this share of the gap is progress.
+_PROGRESS = 1e-4
 #: γ of the normal map in units of one over the group's share of the trace of the Hessian; measured, flat around this.
 _GAMMA = 10.0
 #: The coarse path by which a far alpha is approached: its ratio, and the gap that is enough on it; and a finer one.
 _COARSE, _FINE = (0.2, 1e-1), (0.4, 1e-2)
+#: So small a share of alpha_max is far even where trials are many: there the jump leaves no trial inside the margin,
+#: and with them goes all curvature.
+_NEAR = 1e-4
 #: So many trials for every coefficient are plenty.
 _PLENTY = 3.0
 #: How many groups may enter together, at least and as a share of those present, from so many trials per coefficient.
@@ -114,14 +125,32 @@ class Problem:
 
         Where trials are many, whoever wakes in vain soon leaves again, and the jump is quicker.
         """
-        steps = 0
-        if not self.penalty.is_norm or point.W.any() or self._may_jump:
-            return point, steps
+        if not self.penalty.is_norm or point.W.any():
+            return point, 0
+        point, top = self._nothing_chosen(point)
+        if self._may_jump and alpha >= _NEAR * top:
+            return point, 0
+        # Where q is near 1 and trials are few, a path that is too coarse loses itself among edges.
+        ways = _FINE if 1 < self.q < 1.2 and self.p.shape[1] < self.Z.shape[2] else _COARSE
+        return self._descend(top, alpha, point, ways, max_iter)
+
+    def careful(self, alpha: float, max_iter: int) -> tuple[Point, int]:
+        """From the zero model go down a fine path to near alpha: slow, and seldom lost."""
+        point, top = self._nothing_chosen(Point.zero(*self.Z.shape))
+        if not self.penalty.is_norm:
+            top = float(self.trace.max())
+        return self._descend(top, alpha, point, _FINE, max_iter)
+
+    def _nothing_chosen(self, point: Point) -> tuple[Point, float]:
+        """The zero model with its exact intercepts, and the least alpha at which it is the best one."""
         point, a = self._exact_intercept(point)
         norms, limited = self.atoms.dual_norms(self._descent(point, a)), self.beta > 0
-        # Where q is near 1 and trials are few, a path that is too coarse loses itself among edges.
-        step, enough = _FINE if 1 < self.q < 1.2 and self.p.shape[1] < self.Z.shape[2] else _COARSE
-        current = step * np.max(norms[limited] / self.beta[limited], initial=0.0)
+        return point, float(np.max(norms[limited] / self.beta[limited], initial=0.0))
+
+    def _descend(self, top: float, alpha: float, point: Point, ways: tuple, max_iter: int) -> tuple[Point, int]:
+        """Solve at shares of ``top`` above alpha; ``ways``: their ratio, and the gap that is enough."""
+        steps, (step, enough) = 0, ways
+        current = step * top
         while current > alpha and steps < max_iter:
             point, taken = self.solve(current, point, enough, max_iter - steps)
             steps += taken
@@ -133,24 +162,26 @@ class Problem:
         tau = alpha * self.beta
         gamma = _GAMMA / np.maximum(self.stiffness() * self.trace, 1e-300)
         steps, best, closest, waited = 0, (np.inf, point), np.inf, 0
-        look = 0
+        look, limit = 0, min(max_iter, max(_MOST_STEPS, _MOST_PER_COEFFICIENT * self.atom_of.size))
         while True:
             point, a, descent, norms = self._seen_at(point)
             value, gap = self._value_and_gap(point, a, (descent, norms), tau)
-            waited = 0 if gap < 0.9 * closest or value < (1 - 1e-13) * best[0] else waited + 1
+            # without a norm the gap says how much is left: a decrease by less than a share of it leads nowhere
+            enough = 1e-13 if self.penalty.is_norm else max(_PROGRESS * gap, 1e-13)
+            waited = 0 if gap < 0.9 * closest or value < (1 - enough) * best[0] else waited + 1
             closest = min(closest, gap)
             # by its value, not by its gap: of two points without a certificate the lower one is the better model
             best = min(best, (value, point), key=lambda pair: pair[0])
             if value <= NOTHING or (gap <= tol and look > 0):
                 return point, steps
-            if steps >= max_iter:
+            if steps >= limit:
                 return best[1], steps
             present = self._present(point)
             entering = self._violators(present, norms, tau)
             # A zero model is only taken where nothing asks to enter, however little it would bring.
             if gap <= tol and not len(entering):
                 return point, steps
-            if waited > _PATIENCE and not len(entering):
+            if waited > _PATIENCE and (not len(entering) or waited > _LIMIT):
                 return best[1], steps
             known = (a, descent)
             # A new alpha first moves those that are there: many that ask to enter before that would leave again.
@@ -158,6 +189,9 @@ class Problem:
                 point = self._enter(point, entering, descent, tau, gamma)
                 present[entering] = True
                 value, known = self.smooth_value(point.Zw, point.W, point.b) + self.atoms.value(point.W, tau), None
+            elif waited and 1 < self.q < 2:
+                point, value, known = *self._forward_backward(point, value, descent, tau, gamma), None
+                present = self._present(point)
             goal = max(0.1 * tol, 0.05 * gap)
             taken, point = self._inner((point, value, known), present, tau, gamma, goal, max_iter - steps)
             steps += max(taken, 1)
@@ -319,6 +353,21 @@ class Problem:
         change = np.matmul(self.Z[:, :, features], direction[:, features, None])[..., 0]
         length = self._line_minimum(point, direction, change, price)
         return Point(point.W + length * direction, point.b, point.Zw + length * change)
+
+    def _forward_backward(self, point: Point, value: float, descent, tau, gamma) -> tuple[Point, float]:
+        """Proximal gradient step of all atoms, shortened until the value falls; return the point and its value.
+
+        Where 1 < q < 2 a coefficient of exactly zero in a group that is not has no part in a Newton step, and a step
+        in u that is too long for it leaves it there.
+        """
+        for _ in range(_MAX_SHORTER):
+            gamma = gamma / 4
+            W = point.W + np.where(np.isinf(tau)[self.atom_of], 0.0, gamma[self.atom_of] * descent)
+            moved = self.point(self.atoms.prox(W, gamma * tau), point.b)
+            reached = self.smooth_value(moved.Zw, moved.W, moved.b) + self.atoms.value(moved.W, tau)
+            if reached < value:
+                return moved, reached
+        return point, value
 
     def _line_minimum(self, point: Point, direction, change, price: float) -> float:
         """Argmin over t > 0 of the objective along a direction that costs ``price`` per unit, nearly."""

@@ -32,6 +32,8 @@ from mixnorm.solvers.sequence import cells, side_by_side
 
 #: How often a problem is taken up again whose certificate is still open.
 _MAX_ATTEMPTS = 3
+#: A gap of so many times tol says that the path was lost: a fine one from the zero model is tried, once.
+_LOST = 100.0
 #: Numbers in one array of a certificate, when cells of a path are certified together.
 _CERTIFIED_AT_ONCE = 2_000_000
 
@@ -99,6 +101,7 @@ class Newton:
             # Where sensors that are always kept separate the trials alone, no penalised one is needed, and no step is
             # short enough to get there.
             found = found.better(certify(cell, *cell.start()))
+        restarted: set[tuple[int, int]] = set()
         for goal in tol * 0.1 ** np.arange(1, _MAX_ATTEMPTS + 1):
             todo = [key for key in points if found.gap[key] > tol and n_iter[key] < max_iter]
             if not todo:
@@ -106,10 +109,16 @@ class Newton:
             for key in todo:
                 problem = Problem(cell, *key)
                 alpha, point = _enter_cell(problem, cell, key, problem.point(*points[key]))
-                point, steps = problem.solve(alpha, point, goal, max_iter - int(n_iter[key]))
+                left, far = max_iter - int(n_iter[key]), 0
+                if found.gap[key] > _LOST * tol and key not in restarted:
+                    restarted.add(key)
+                    point, far = problem.careful(alpha, left)
+                point, steps = problem.solve(alpha, point, goal, left - far)
                 points[key] = point.W, point.b
-                n_iter[key] += steps
-            (found,) = self._certify([cell], [points])
+                n_iter[key] += far + steps
+            (again,) = self._certify([cell], [points])
+            found = found.better(again)
+            points |= {(i, k): (found.W[i, :, :, k], found.b[i, :, k]) for i, k in todo}
         return Solution(found.W, found.b, found.primal, found.gap, n_iter)
 
     @staticmethod

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 import numpy as np
+from sklearn.base import clone
 
 from mixnorm import save
 from mixnorm.commands.common import (
@@ -24,6 +25,7 @@ from mixnorm.commands.common import (
 from mixnorm.eeg import (
     PRESETS,
     Decoder,
+    Design,
     Preparation,
     default_classifier,
     honest_folds,
@@ -32,6 +34,10 @@ from mixnorm.eeg import (
 )
 from mixnorm.eeg.splitting import cross_validated_auc
 from mixnorm.estimators.persistence import check_model_path
+from mixnorm.estimators.settings import SETTINGS
+from mixnorm.estimators.svc_cv import GroupSVCCV
+from mixnorm.montage.decoders import decoder_on
+from mixnorm.montage.preselection import PreselectedSVC
 
 
 @click.command()
@@ -56,7 +62,16 @@ from mixnorm.estimators.persistence import check_model_path
     show_default=True,
     help="How to choose alpha: best AUC, or largest within one standard error.",
 )
-@click.option("--max-sensors", type=click.IntRange(1), help="Use at most this many electrodes.")
+@click.option(
+    "--method",
+    type=click.Choice(list(SETTINGS)),
+    default="svm-noise",
+    show_default=True,
+    help="Classifier, by its name in a study.",
+)
+@click.option(
+    "--max-sensors", type=click.IntRange(1), help="First choose this many electrodes, as mixnorm select does."
+)
 @subjects_option
 @reading_options
 @json_option
@@ -69,7 +84,10 @@ def train(
     **options: Any,
 ) -> None:
     """Train a decoder on RECORDINGS; print its held-out AUC and the electrodes that it uses."""
-    choice = {name: options.pop(name) for name in ("rule", "max_sensors")}
+    n_sensors, classifier = (
+        options.pop("max_sensors"),
+        default_classifier(options.pop("method"), rule=options.pop("rule")),
+    )
     with messages():
         check_model_path(output)
         check_writable(output, "-o")
@@ -77,9 +95,11 @@ def train(
         describe(runs)
         design = prepare(runs, Preparation.preset(preset) if preset else None)
         folds = honest_folds(design, n_folds)
+        chosen = n_sensors is not None and n_sensors < len(design.ch_names)
+        model = PreselectedSVC(n_sensors, classifier) if chosen else classifier
         with progress(len(folds) + 1, "fits") as bar:
-            aucs = cross_validated_auc(design, lambda: default_classifier(**choice), folds, lambda _: bar.update())
-            decoder = Decoder.from_design(design, runs[0].ch_names, default_classifier(**choice))
+            aucs = cross_validated_auc(design, lambda: clone(model), folds, lambda _: bar.update())
+            decoder = _decoder(design, runs, model)
             bar.update()
         save(decoder, output)
     report = _report(decoder, design, folds.by, aucs) | {"model": str(output), "recordings": list(recordings)}
@@ -89,7 +109,16 @@ def train(
         click.echo(_text(report))
 
 
-def _report(decoder: Decoder, design: Any, by: str, aucs: list[float | None]) -> dict[str, Any]:
+def _decoder(design: Design, runs: list[Any], model: GroupSVCCV | PreselectedSVC) -> Decoder:
+    """Fit on all trials; of electrodes that were chosen first, the decoder requires no others."""
+    if not isinstance(model, PreselectedSVC):
+        return Decoder.from_design(design, runs[0].ch_names, model)
+    X, y, groups = design.to_sklearn()
+    order = model.fit(design.preparation.scaler().fit(X).transform(X), y, groups).order_
+    return decoder_on(design, [design.ch_names[i] for i in order[: model.n_sensors]], model.classifier, runs)
+
+
+def _report(decoder: Decoder, design: Design, by: str, aucs: list[float | None]) -> dict[str, Any]:
     known = [auc for auc in aucs if auc is not None]
     return {
         "auc": float(np.mean(known)) if known else None,

@@ -15,6 +15,7 @@ from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
 from mixnorm.eeg.splitting import InOrder, fitted
+from mixnorm.estimators.settings import SETTINGS
 from mixnorm.estimators.svc import GroupSVC
 from mixnorm.estimators.svc_cv import GroupSVCCV
 
@@ -23,9 +24,23 @@ _LEARNED = ("lower_", "upper_", "center_", "scale_")
 _CLASSIFIERS = {"GroupSVC": GroupSVC, "GroupSVCCV": GroupSVCCV}
 
 
-def default_classifier(**options: Any) -> GroupSVCCV:
-    """`GroupSVCCV` whose inner folds keep the trials of a character together (`InOrder`)."""
-    return GroupSVCCV(**({"cv": InOrder()} | options))
+def default_classifier(method: str = "svm-noise", **options: Any) -> GroupSVCCV:
+    """Return `GroupSVCCV` with inner folds that keep the trials of a character together (`InOrder`).
+
+    Parameters
+    ----------
+    method : str
+        One of `mixnorm.estimators.settings.SETTINGS`. The default, an SVM with the structured noise covariance,
+        decodes best from few trials; it uses all electrodes.
+    **options : dict
+        Other parameters of `GroupSVCCV`.
+    """
+    if method not in SETTINGS:
+        raise ValueError(
+            f"Invalid value for the 'method' parameter. Allowed values are {', '.join(map(repr, SETTINGS))}, but got "
+            f"{method!r} instead."
+        )
+    return GroupSVCCV(**({"cv": InOrder()} | SETTINGS[method] | options))
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
 from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.design import Design
 from mixnorm.estimators.svc import GroupSVC
+from mixnorm.estimators.svc_cv import GroupSVCCV
 
 
 def pooled_decoder(
     design: Design, sensors: Sequence[str], alphas: Mapping[str, float], recordings: Sequence[Any]
 ) -> Decoder:
     """One classifier trained on the trials of all subjects, at the median of the subjects' alphas."""
-    return _decoder(design, sensors, float(np.median(list(alphas.values()))), recordings)
+    return decoder_on(design, sensors, GroupSVC(float(np.median(list(alphas.values()))), penalty="l2"), recordings)
 
 
 def decoders_by_subject(
@@ -27,7 +29,9 @@ def decoders_by_subject(
 ) -> dict[str, Decoder]:
     """One decoder for each subject, trained on the subject's trials at the subject's alpha."""
     return {
-        name: _decoder(trials_of(design, design.subject == name), sensors, alpha, recordings)
+        name: decoder_on(
+            trials_of(design, design.subject == name), sensors, GroupSVC(float(alpha), penalty="l2"), recordings
+        )
         for name, alpha in alphas.items()
     }
 
@@ -54,15 +58,17 @@ def trials_of(design: Design, mask: NDArray[np.bool_]) -> Design:
     return replace(design, **{name: getattr(design, name)[mask] for name in names})
 
 
-def _decoder(design: Design, sensors: Sequence[str], alpha: float, recordings: Sequence[Any]) -> Decoder:
-    """The decoder of a montage; it requires no other electrodes, except those of the reference."""
+def decoder_on(
+    design: Design, sensors: Sequence[str], classifier: GroupSVC | GroupSVCCV, recordings: Sequence[Any]
+) -> Decoder:
+    """Fit a classifier on some electrodes; the decoder requires no others, except those of the reference."""
     reference = design.preparation.reference
     if reference == "average":  # the average is over all electrodes, so that the decoder requires all of them
         beta = {i: np.inf for i, name in enumerate(design.ch_names) if name not in sensors}
-        classifier = GroupSVC(float(alpha), penalty="l2", group_weights=beta)
-        return Decoder.from_design(design, recordings[0].ch_names if recordings else None, classifier)
+        own = clone(classifier).set_params(group_weights=beta)
+        return Decoder.from_design(design, recordings[0].ch_names if recordings else None, own)
     part = _with_sensors(design, sensors)
-    return Decoder.from_design(part, (*sensors, *(reference or ())), GroupSVC(float(alpha), penalty="l2"))
+    return Decoder.from_design(part, (*sensors, *(reference or ())), clone(classifier))
 
 
 def _with_sensors(design: Design, sensors: Sequence[str]) -> Design:

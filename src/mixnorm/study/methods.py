@@ -18,6 +18,7 @@ from sklearn.model_selection import StratifiedKFold
 from mixnorm import GroupSVCCV, MultiTaskGroupSVCCV
 from mixnorm.eeg.readers.guard import require
 from mixnorm.eeg.splitting import InOrder
+from mixnorm.estimators.settings import SETTINGS
 from mixnorm.study.peers import lda, toeplitz_lda, xdawn_lda, xdawncov_ts_lr
 
 
@@ -110,12 +111,9 @@ def _sensor_svm(
     )
 
 
-def _noise_svm(
-    train: Training, X: NDArray, _who: NDArray, settings: Settings, *, penalty: str, ridge: float | tuple[float, ...]
-) -> Outcome:
-    """An SVM with the structured noise covariance; alpha is chosen on the automatic grid, ridge among those given."""
-    model = GroupSVCCV(20, penalty=penalty, noise="structured", ridge=ridge, cv=inner_folds(train, settings))
-    model.fit(train.X, train.y)
+def _noise_svm(train: Training, X: NDArray, _who: NDArray, settings: Settings, *, method: str) -> Outcome:
+    """An SVM with the structured noise covariance; alpha is chosen on the automatic grid, not on that of the plan."""
+    model = GroupSVCCV(20, cv=inner_folds(train, settings), **SETTINGS[method]).fit(train.X, train.y)
     chosen = {"alpha": model.alpha_, "ridge": model.ridge_ or None, "dual_gap": model.dual_gap_}
     return Outcome(model.decision_function(X), np.isin(np.arange(X.shape[1]), model.selected_groups_), chosen)
 
@@ -157,20 +155,17 @@ def inner_folds(train: Training, settings: Settings) -> list[tuple[NDArray[np.in
     return [(np.flatnonzero(number != fold), np.flatnonzero(number == fold)) for fold in range(settings.folds)]
 
 
-#: Ridges that gsvm-2-noise chooses from, for features of unit variance and noise of mean diagonal 1.
-NOISE_RIDGES = (0.1, 1.0, 10.0)
-
 _RIEMANN = ("pyriemann", "moabb")
 
 #: Name in plans and rows → method.
 METHODS: dict[str, Method] = {
-    "svm": Method("SVM", partial(_sensor_svm, penalty="l2")),
-    "svm-1": Method("SVM-1", partial(_sensor_svm, penalty="l1")),
-    "gsvm-2": Method("GSVM-2", partial(_sensor_svm, penalty="group")),
+    "svm": Method("SVM", partial(_sensor_svm, **SETTINGS["svm"])),
+    "svm-1": Method("SVM-1", partial(_sensor_svm, **SETTINGS["svm-1"])),
+    "gsvm-2": Method("GSVM-2", partial(_sensor_svm, **SETTINGS["gsvm-2"])),
     "gsvm-q": Method("GSVM-q", partial(_sensor_svm, penalty="group", several_q=True), uses=("alphas", "qs")),
-    "gsvm-a": Method("GSVM-a", partial(_sensor_svm, penalty="group", adaptive=True)),
-    "svm-noise": Method("SVM, noise", partial(_noise_svm, penalty="l2", ridge=0.0), uses=()),
-    "gsvm-2-noise": Method("GSVM-2, noise", partial(_noise_svm, penalty="group", ridge=NOISE_RIDGES), uses=()),
+    "gsvm-a": Method("GSVM-a", partial(_sensor_svm, **SETTINGS["gsvm-a"])),
+    "svm-noise": Method("SVM, noise", partial(_noise_svm, method="svm-noise"), uses=()),
+    "gsvm-2-noise": Method("GSVM-2, noise", partial(_noise_svm, method="gsvm-2-noise"), uses=()),
     "svm-full": Method("SVM-Full", partial(_sensor_svm, penalty="l2"), cohort=True),
     "mgsvm-2": Method("MGSVM-2", partial(_multi_subject, similar=False), cohort=True),
     "mgsvm-2s": Method(

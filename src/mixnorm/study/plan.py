@@ -16,6 +16,7 @@ import numpy as np
 from mixnorm.eeg import PRESETS, Preparation
 from mixnorm.eeg.readers import SUFFIXES
 from mixnorm.eeg.readers.moabb_sets import PREFIX
+from mixnorm.estimators.settings import PAPER_QS
 from mixnorm.study.canonical import canonical, known
 from mixnorm.study.methods import METHODS
 
@@ -23,7 +24,6 @@ from mixnorm.study.methods import METHODS
 SPLITS_BY = ("random", "session", "character", "subject")
 
 PAPER_ALPHAS = tuple(float(alpha) for alpha in np.logspace(-3, 1, 9))
-PAPER_QS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 SIMILARITIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 

@@ -1,0 +1,60 @@
+"""A classifier on a given number of sensors, which are chosen from its training trials as `mixnorm select` does."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+
+from mixnorm.eeg.splitting import InOrder, fitted
+from mixnorm.estimators.svc_cv import GroupSVCCV
+from mixnorm.montage.constraints import Constraints
+from mixnorm.montage.orders import EliminationOrder
+from mixnorm.montage.trials import Training, inner_folds
+
+#: Inner folds that the order of the sensors is judged by.
+N_INNER = 5
+
+
+class PreselectedSVC(ClassifierMixin, BaseEstimator):
+    """`GroupSVCCV` on the ``n_sensors`` most important sensors; the noise is that of these sensors.
+
+    Parameters
+    ----------
+    n_sensors : int
+    classifier : GroupSVCCV
+        Fitted with all other sensors forbidden.
+
+    Attributes
+    ----------
+    order_ : ndarray of shape (G,)
+        All sensors, the most important one first.
+    classifier_ : GroupSVCCV
+    """
+
+    def __init__(self, n_sensors: int, classifier: GroupSVCCV) -> None:
+        self.n_sensors = n_sensors
+        self.classifier = classifier
+
+    @property
+    def cv(self) -> InOrder:
+        """The inner folds; they keep trials of one group together."""
+        return InOrder(N_INNER)
+
+    def fit(self, X: NDArray[np.float64], y: ArrayLike, groups: NDArray | None = None) -> PreselectedSVC:
+        """Choose the sensors from trials X (n, channels, times), y being 0 and 1, and fit the classifier on them."""
+        y = np.asarray(y)
+        signs = np.where(y == 1, 1.0, -1.0)
+        groups = np.arange(len(y)) if groups is None else groups
+        training = Training(X, signs, inner_folds(self.cv, signs, groups))
+        constraints = Constraints.none(X.shape[1])
+        constraints.check_size(self.n_sensors)
+        self.order_ = EliminationOrder(constraints).rank([training]).order
+        forbidden = {int(sensor): np.inf for sensor in self.order_[self.n_sensors :]}
+        self.classifier_ = fitted(clone(self.classifier).set_params(group_weights=forbidden), X, y, groups)
+        self.classes_ = self.classifier_.classes_
+        return self
+
+    def decision_function(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the scores of trials (n, channels, times)."""
+        return self.classifier_.decision_function(X)

@@ -344,7 +344,7 @@ def test_not_a_zip_no_file_and_a_folder_are_refused(tmp_path):
     refused(tmp_path / "empty.mixnorm", "not a model file")
     (tmp_path / "folder.mixnorm").mkdir()
     refused(tmp_path / "folder.mixnorm", "not a model file")
-    with pytest.raises(FileNotFoundError, match=r"missing\.mixnorm: there is no such file"):
+    with pytest.raises(FileNotFoundError, match=r"missing\.mixnorm: this file does not exist"):
         load(tmp_path / "missing.mixnorm")
 
 

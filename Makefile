@@ -4,6 +4,8 @@ BIN := .venv/bin
 STAMP := .venv/installed
 
 LOWEST := .venv-lowest
+# The lines that no test reaches; `make test COVERAGE=` is faster without them (on Python 3.11 by a third).
+COVERAGE ?= --cov --cov-report=term-missing:skip-covered
 
 .PHONY: demo test test-lowest lint format clean
 
@@ -11,7 +13,7 @@ demo: $(STAMP)
 	$(BIN)/mixnorm study simulated --jobs -1
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto --cov
+	$(BIN)/python -m pytest -n auto $(COVERAGE)
 
 # The lowest versions that pyproject.toml promises.
 test-lowest: $(LOWEST)/installed

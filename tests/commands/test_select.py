@@ -139,7 +139,10 @@ def test_report_writes_the_files_of_a_selection_again(done, tmp_path):
             ("--folds", "500"),
             "500 folds were asked for, but subject A has 2 characters and 40 trials of the smaller class",
         ),
-        (("--subjects", "A,B"), "--subjects … gives 2 names (A, B) for 1 recordings; give one name for each, in order"),
+        (
+            ("--subjects", "A,B"),
+            "--subjects … gives 2 names (A, B) for 1 recordings; give one name for each, in order",
+        ),
         (("--sfreq", "250"), "sub-A_ses-1_raw.fif: its sampling rate is 256 Hz, but --sfreq … says 250 Hz"),
         (("--ch-names", "A,B,C,D,E"), "its channel names (Fz, Cz, Pz, Oz, P3)"),
     ],

@@ -298,13 +298,13 @@ def test_pickle_smuggled_in_as_an_object_array_is_not_executed(members, tmp_path
 @pytest.mark.parametrize("name", ["os:system", "mixnorm.estimators.svc:GroupSVC", "Pipeline", "", None, 3])
 def test_class_outside_the_table_is_refused(members, tmp_path, name):
     path = forge(tmp_path / "forged.mixnorm", members, lambda header: {**header, "class": name})
-    refused(path, "unknown kind of model")
+    refused(path, "unknown class of model")
 
 
 @pytest.mark.parametrize("number", [0, 2, "1", None])
 def test_other_format_number_is_refused(members, tmp_path, number):
     path = forge(tmp_path / "forged.mixnorm", members, lambda header: {**header, "format": number})
-    refused(path, "file format .* is not known here")
+    refused(path, "file format .* is not supported")
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_not_a_zip_no_file_and_a_folder_are_refused(tmp_path):
     refused(tmp_path / "empty.mixnorm", "not a model file")
     (tmp_path / "folder.mixnorm").mkdir()
     refused(tmp_path / "folder.mixnorm", "not a model file")
-    with pytest.raises(FileNotFoundError, match=r"missing\.mixnorm: there is no such file"):
+    with pytest.raises(FileNotFoundError, match=r"missing\.mixnorm: this file does not exist"):
         load(tmp_path / "missing.mixnorm")
 
 

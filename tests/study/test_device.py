@@ -44,5 +44,5 @@ def assert_alike(one, other):
 
 @pytest.mark.parametrize("where", [Where(jobs=2, device="cuda"), Where("dask", address="tcp://x", device="cuda")])
 def test_a_device_is_fed_by_one_process(plan, tmp_path, where):
-    with pytest.raises(ValueError, match="fed by one process"):
+    with pytest.raises(ValueError, match="A device is used by one process only"):
         run_study(plan, tmp_path, where)

@@ -78,7 +78,10 @@ def test_by_subject_one_is_left_out_and_all_others_trained_on(around, write_bund
     [
         ({"n_train": (5000,)}, r"bundle: the plan asks for 5000 training trials, but subject A has 192 trials"),
         ({"n_train": (192,)}, r"asks for 192 training trials, but subject A has 192 trials"),
-        ({"n_train": (97,), "split_by": "session"}, r"asks for 97 training trials.*96 of which can be training trials"),
+        (
+            {"n_train": (97,), "split_by": "session"},
+            r"asks for 97 training trials.*96 of which can be training trials",
+        ),
     ],
 )
 def test_more_training_trials_than_there_are_is_refused(around, write_bundle, changes, message):

@@ -73,14 +73,13 @@ def run_study(
 def _check(where: Where) -> None:
     """Refuse a backend or device that cannot be used, before data are read or a folder is created."""
     known(where.backend, BACKENDS, "backend")
+    if where.device is not None and (where.backend != "joblib" or where.jobs != 1):
+        raise ValueError("A device is used by one process only: leave out --jobs and --backend dask, or --device.")
     if where.backend == "dask":
         check_dask(where.address)
-    if where.device is None:
-        return
-    if where.backend != "joblib" or where.jobs != 1:
-        raise ValueError("A device is used by one process only: leave out --jobs and --backend dask, or --device.")
-    with use_device(where.device):
-        pass
+    if where.device is not None:
+        with use_device(where.device):
+            pass
 
 
 def _results(work: Work, missing: list[Unit], where: Where) -> Generator[dict[str, Any], None, None]:

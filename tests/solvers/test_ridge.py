@@ -16,6 +16,7 @@ from mixnorm.core.penalties import L1, L2, GroupNorm
 from mixnorm.core.problem import Stack
 from mixnorm.solvers import Fista, Newton, StackedNewton
 from mixnorm.solvers.newton.batched import solver as batched
+from mixnorm.solvers.newton.host import step
 from reference import convex_reference, objective
 from stacks import converted
 
@@ -111,6 +112,20 @@ def test_features_in_any_order(penalty, solver):
     stack, trials, how = make_problem("kronecker", penalty, "kept and forbidden", scrambled=True)
     optimum = convex_reference(*trials, alpha=ALPHAS[1], **how)[0]
     assert solve(solver, stack)[1].objective[0, 0] == pytest.approx(optimum, rel=1e-7)
+
+
+@every_weight
+@pytest.mark.parametrize("penalty", ["q=2", "l2"])
+def test_systems_solved_by_the_factors_of_the_metric(penalty, weights, monkeypatch):
+    used = []
+    plain = step._solve_by_factors
+    monkeypatch.setattr(step, "_THROUGH_FACTORS", 0.0)
+    monkeypatch.setattr(step, "_solve_by_factors", lambda *args: used.append(1) or plain(*args))
+    stack, _, _ = make_problem("kronecker", penalty, weights)
+    for alpha, found in zip(ALPHAS, solve("host", stack), strict=True):
+        assert found.objective[0, 0] == pytest.approx(optimum_of("kronecker", penalty, weights, alpha=alpha), rel=1e-7)
+        assert found.n_iter[0, 0] < 100  # a wrong system needs far more steps
+    assert used
 
 
 @every_metric

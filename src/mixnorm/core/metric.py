@@ -245,6 +245,17 @@ class KroneckerMetric(_Arrays):
         """What metrics must share so that `join_metrics` takes them."""
         return "kronecker", self.layout.shape, self.layout.tobytes(), self.sensors.shape[1]
 
+    def only(self, sensors: np.ndarray) -> "KroneckerMetric":
+        """Return the metric of the features of some sensors alone, in their order; its P is a Cholesky factor."""
+        features = self.layout[sensors]
+        place = np.argsort(np.argsort(features.ravel())).reshape(features.shape)
+        P = np.linalg.cholesky(self._squares[0][..., sensors[:, None], sensors]).swapaxes(-1, -2)
+        return KroneckerMetric(place, P, self.samples)
+
+    def inverse_times(self, W: np.ndarray) -> np.ndarray:
+        """N_t⁻¹ w_t: (B, T, d, K) → (B, T, d, K)."""
+        return self.nearest(self.map(lambda factor: factor.swapaxes(-1, -2)).nearest(W))
+
     def whiten(self, X: np.ndarray) -> np.ndarray:
         """Return trials z = R⁻'x of the first data set and subject, (n, d): then x·w = z·(R w)."""
         transposed = self.map(lambda factor: factor[:1, :1].swapaxes(-1, -2))

@@ -84,10 +84,9 @@ class Problem:
         self.damping = _DAMPING
 
     def _factors(self, groups: Groups) -> Factors | None:
-        """The metric's factors, where the Newton system of several subjects can be solved by them."""
-        usable = isinstance(self.metric, KroneckerMetric) and self.q == 2 and self.center is None
-        usable = usable and len(self.Z) > 1 and np.array_equal(self.metric.layout, groups.layout)
-        return Factors.of(self.metric) if usable else None
+        """The metric's factors, where the Newton system can be solved by them."""
+        usable = isinstance(self.metric, KroneckerMetric) and self.q == 2
+        return Factors.of(self.metric) if usable and np.array_equal(self.metric.layout, groups.layout) else None
 
     def point(self, W: np.ndarray, b: np.ndarray) -> Point:
         """Return the point of some coefficients (T, d) and intercepts (T,)."""

@@ -28,6 +28,8 @@ Slopes = tuple[np.ndarray, np.ndarray]
 _MAX_HALVINGS = 40
 #: Coordinates per trial inside the margin from which the system is solved through the trials.
 _THROUGH_TRIALS = 1.6
+#: Coordinates per trial inside the margin from which one subject's system is solved by the factors of its metric.
+_THROUGH_FACTORS = 1.6
 #: How many times longer a step in u may get for small coefficients where 1 < q < 2; where the features of subjects are
 #: of unlike size, those of one have the norm and those of another the curvature, and no step of that length would do.
 LONGEST = 1e3
@@ -124,16 +126,19 @@ def _solve(problem: Problem, active: Active, inside, curvature: Curvature, rhs: 
     """Solve the Newton system by whichever route is cheapest."""
     if len(rhs) > 1:
         return _solve_coupled(problem, active, inside, curvature, rhs)
-    if problem.metric is None and rhs.shape[1] > _THROUGH_TRIALS * inside.sum() and problem.q > 1:
-        trials = inside[0]
+    m, trials = rhs.shape[1], inside[0]
+    n, has_metric = trials.sum(), problem.metric is not None and problem.similarity > 0
+    if not has_metric and m > _THROUGH_TRIALS * n and problem.q > 1:
         return solve_trials(active.trials(0, trials), problem.p[0, trials], curvature, rhs[0])[None]
+    if has_metric and problem.factors is not None and m > _THROUGH_FACTORS * n:
+        return _solve_by_factors(problem, active, inside, curvature, rhs)
     return solve_single(_hessians(problem, active, inside)[0], curvature, rhs[0], active.pairs)[None]
 
 
 def _hessians(problem: Problem, active: Active, inside) -> np.ndarray:
     """Hessians of the loss, plus 2 similarity N_t where there is a metric, (T, free + m, free + m)."""
     H, free = problem.hessian.at(inside, active.columns), problem.hessian.n_free
-    if problem.metric is not None:
+    if problem.metric is not None and problem.similarity:
         H[:, free:, free:] += 2 * problem.similarity * problem.metric.gram(active.features)[0]
     return H
 
@@ -189,7 +194,10 @@ def _solve_by_factors(problem: Problem, active: Active, inside, curvature: Curva
         own = ordered.diagonal[t, :: layout.shape[1]]
         blocks.append(KroneckerBlock(factors, own, 2 * problem.similarity, rows, 2 * p))
     solved = np.empty_like(rhs)
-    solved[:, whole] = solve_with_metric(blocks, ordered, rhs[:, whole], layout.shape)
+    if curvature.similarity > 0:
+        solved[:, whole] = solve_with_metric(blocks, ordered, rhs[:, whole], layout.shape)
+    else:  # no mean couples the subjects
+        solved[:, whole] = solve_subjects(blocks, ordered, rhs[:, whole])
     return solved
 
 

@@ -122,10 +122,12 @@ def test_systems_solved_by_the_factors_of_the_metric(penalty, weights, monkeypat
     monkeypatch.setattr(step, "_THROUGH_FACTORS", 0.0)
     monkeypatch.setattr(step, "_solve_by_factors", lambda *args: used.append(1) or plain(*args))
     stack, _, _ = make_problem("kronecker", penalty, weights)
-    for alpha, found in zip(ALPHAS, solve("host", stack), strict=True):
-        assert found.objective[0, 0] == pytest.approx(optimum_of("kronecker", penalty, weights, alpha=alpha), rel=1e-7)
-        assert found.n_iter[0, 0] < 100  # a wrong system needs far more steps
+    by_factors = solve("host", stack)
     assert used
+    monkeypatch.setattr(step, "_THROUGH_FACTORS", np.inf)
+    for found, dense in zip(by_factors, solve("host", stack), strict=True):
+        np.testing.assert_allclose(found.W, dense.W, atol=1e-6)
+        assert found.n_iter == dense.n_iter  # a system that is a little wrong needs more steps to the same answer
 
 
 @every_metric

@@ -119,12 +119,12 @@ def test_features_in_any_order(penalty, solver):
 def test_systems_solved_by_the_factors_of_the_metric(penalty, weights, monkeypatch):
     used = []
     plain = step._solve_by_factors
-    monkeypatch.setattr(step, "_THROUGH_FACTORS", 0.0)
+    monkeypatch.setattr(step, "THROUGH_FACTORS", 0.0)
     monkeypatch.setattr(step, "_solve_by_factors", lambda *args: used.append(1) or plain(*args))
     stack, _, _ = make_problem("kronecker", penalty, weights)
     by_factors = solve("host", stack)
     assert used
-    monkeypatch.setattr(step, "_THROUGH_FACTORS", np.inf)
+    monkeypatch.setattr(step, "THROUGH_FACTORS", np.inf)
     for found, dense in zip(by_factors, solve("host", stack), strict=True):
         np.testing.assert_allclose(found.W, dense.W, atol=1e-6)
         assert found.n_iter == dense.n_iter  # a system that is a little wrong needs more steps to the same answer

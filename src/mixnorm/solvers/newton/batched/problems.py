@@ -1,4 +1,4 @@
-"""All problems of a stack in one layout, as the stacked Newton's method sees them.
+"""All problems of a stack in one layout, as the batched engine uses them.
 
 P = B K problems come first, then G groups, T subjects and r features of a group (zero-padded): coefficients are
 (P, G, T, r), so that a group over all subjects is one contiguous block. An *atom* is what is zero or not as a
@@ -14,12 +14,7 @@ from mixnorm.core.arrays import Array, like, namespace, positive_part
 from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import L1
 from mixnorm.core.problem import Stack
-
-#: Step lengths that are tried at once, and what the damping is multiplied with where each is the first to do.
-LENGTHS = (1.0, 0.5, 0.25, 1 / 16, 1 / 128, 1 / 2048)
-DAMPING_FACTORS = (1 / 16, 1.0, 1.0, 4.0, 16.0, 64.0)
-#: Lengths of an entering group's proximal step, of which the best is taken.
-ENTRY_LENGTHS = tuple(2.0**-k for k in range(-2, 10))
+from mixnorm.solvers.newton.tuning import BATCHED, ENTRY_LENGTHS
 
 
 class Point(NamedTuple):
@@ -125,8 +120,8 @@ class StackedProblems:
         padding = np.zeros((1, 4, self.T * self.r))
         padding[:, 1] = 1.0
         self.no_group = xp.reshape(like(self.p, padding), (1, -1))
-        self.lengths, self.entry_lengths = like(self.p, LENGTHS), like(self.p, ENTRY_LENGTHS)
-        self.damping_factors = like(self.p, DAMPING_FACTORS)
+        self.lengths, self.entry_lengths = like(self.p, BATCHED.lengths), like(self.p, ENTRY_LENGTHS)
+        self.damping_factors = like(self.p, BATCHED.damping_factors)
 
     # Layout.
 

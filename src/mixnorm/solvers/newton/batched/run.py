@@ -14,12 +14,18 @@ from mixnorm.solvers.newton.batched.judge import judge
 from mixnorm.solvers.newton.batched.memory import free_bytes
 from mixnorm.solvers.newton.batched.problems import Point, StackedProblems
 from mixnorm.solvers.newton.batched.recorded import Recorded
-from mixnorm.solvers.newton.batched.state import Aim, Judged, Paths, Progress, descent, dual_norms
-from mixnorm.solvers.newton.batched.step import advance_and_judge, enter_and_prepare, only_prepare
+from mixnorm.solvers.newton.batched.state import Aim, Judged, Paths, Progress, slopes_of
+from mixnorm.solvers.newton.batched.step import Advanced, advance_and_judge, enter_and_prepare, only_prepare
 from mixnorm.solvers.newton.batched.system import Load, Systems
+from mixnorm.solvers.newton.tuning import DAMPING
 
-#: Levenberg-Marquardt damping to begin with, in units of the Hessian's diagonal.
-_DAMPING = 1e-6
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """Which problems are taken up again, a mask (P,), and how many steps they have taken already, (P,)."""
+
+    only: np.ndarray
+    steps: Array
 
 
 @dataclass(eq=False)
@@ -47,19 +53,19 @@ class StackedRun:
         self._advance_and_judge = Recorded(partial(advance_and_judge, problems, max_iter))
 
     def follow(
-        self, alphas: Array, similarities: Array, start: Point, goal: float, again: tuple | None = None
+        self, alphas: Array, similarities: Array, start: Point, goal: float, again: Again | None = None
     ) -> Found:
         """Follow alphas and similarities (A, P) from a point.
 
-        ``goal``: the relative gap, as the solver estimates it, at which a problem goes on. ``again``: which problems
-        are to be taken up again, a mask (P,), and how many steps they have taken already, (P,).
+        ``goal``: the relative gap, as the solver estimates it, at which a problem goes on.
         """
-        only, steps = (None, self.problems.xp.zeros_like(self.problems.range_P)) if again is None else again
         xp, problems = self.problems.xp, self.problems
+        if again is None:
+            again = Again(np.ones(problems.P, dtype=bool), xp.zeros_like(problems.range_P))
         paths = Paths(alphas, similarities, xp.full_like(problems.p[:, 0, 0], goal))
-        travel = _Travel(problems, to_numpy(similarities), only)
+        travel = _Travel(problems, to_numpy(similarities), again.only)
         point = start
-        judged = self._judge(paths, point, _first_aim(problems, paths, start, steps), _first_progress(problems))
+        judged = self._judge(paths, point, _first_aim(problems, paths, start, again.steps), _first_progress(problems))
         while True:
             asked = travel.note(judged, point)
             if not travel.running.any():
@@ -70,17 +76,16 @@ class StackedRun:
                 prepared = self._enter_and_prepare(point, judged.look, judged.aim, judged.entering, damping)
             else:
                 prepared = self._prepare(point, judged.look, judged.aim, damping)
-            point, pull_b, prepared = prepared
-            step = solve(prepared, pull_b, judged.aim.similarity)
-            rest = (point, (judged.aim, judged.progress), prepared, step, pull_b)
-            point, judged = self._advance_and_judge(paths, *rest)
+            point, prepared = prepared
+            before = Advanced(point, judged.aim, judged.progress)
+            point, judged = self._advance_and_judge(paths, before, prepared, solve(prepared))
 
 
 def _first_progress(problems: StackedProblems) -> Progress:
     """Nothing tried yet."""
     like_alpha = problems.p[:, 0, 0]
     endless = problems.xp.full_like(like_alpha, float("inf"))
-    damping = problems.xp.full_like(like_alpha, _DAMPING)
+    damping = problems.xp.full_like(like_alpha, DAMPING)
     return Progress(damping, endless, endless, problems.xp.zeros_like(endless), endless)
 
 
@@ -93,7 +98,7 @@ def _first_aim(problems: StackedProblems, paths: Paths, start: Point, steps: Arr
     alpha = paths.alphas[0, :]
     if problems.penalty.is_norm:
         look = problems.look(start)
-        dual = dual_norms(problems, descent(look, paths.similarities[0, :]))
+        dual = slopes_of(problems, look, paths.similarities[0, :]).dual_norms
         top = xp.max(xp.where(problems.penalised, dual / problems.safe_beta, 0.0), axis=1)
         alpha = xp.where(xp.any(look.norms > 0, axis=1) | (top <= 0), alpha, top)
     nothing = xp.zeros_like(problems.range_P)
@@ -104,9 +109,9 @@ def _first_aim(problems: StackedProblems, paths: Paths, start: Point, steps: Arr
 class _Travel:
     """Where on its path every problem is, as far as the host must know."""
 
-    def __init__(self, problems: StackedProblems, similarities: np.ndarray, only: np.ndarray | None):
+    def __init__(self, problems: StackedProblems, similarities: np.ndarray, only: np.ndarray):
         self.problems, self.similarities = problems, similarities
-        self.running = np.ones(problems.P, dtype=bool) if only is None else only.copy()
+        self.running = only.copy()
         self.place = np.zeros(problems.P, dtype=np.int64)
         self.found = Found()
 

@@ -1,12 +1,11 @@
-"""What the stacked Newton's method knows of all problems at a time, as tuples of arrays, and what follows from it."""
+"""What the batched engine knows of all problems at a time, as named tuples of arrays, and what follows from it."""
 
 from typing import NamedTuple
 
 from mixnorm.core.arrays import Array
 from mixnorm.solvers.newton.batched.problems import Look, StackedProblems
-
-#: γ of the normal map in units of one over the group's share of the trace of the Hessian, as in `_newton_problem`.
-_GAMMA = 25.0
+from mixnorm.solvers.newton.rules import stiffness
+from mixnorm.solvers.newton.tuning import BATCHED
 
 
 class Paths(NamedTuple):
@@ -51,6 +50,13 @@ class Progress(NamedTuple):
     decrease: Array
 
 
+class Slopes(NamedTuple):
+    """Minus the gradient of the smooth part, (P, G, T, r), and its dual norm on every atom, (P, atoms)."""
+
+    descent: Array
+    dual_norms: Array
+
+
 class Judged(NamedTuple):
     """A look at all problems: what the host needs to know, (4, P), who enters, the aims from here.
 
@@ -77,8 +83,11 @@ class Prepared(NamedTuple):
         At which place an active group stands; −1: not active.
     root : array of shape (P, T, n)
         √(2p) of the trials inside the margin, else 0.
-    u, gamma, slope, residual : arrays of shape (P, G, T, r)
+    u, gamma, residual : arrays of shape (P, G, T, r)
     threshold : array of shape (P, atoms)
+    pull_b : array of shape (P, T)
+        Minus the gradient in the intercepts.
+    similarity, value : arrays of shape (P,)
     """
 
     packed: Array
@@ -90,6 +99,8 @@ class Prepared(NamedTuple):
     gamma: Array
     residual: Array
     threshold: Array
+    pull_b: Array
+    similarity: Array
     value: Array
 
 
@@ -111,11 +122,6 @@ def descent(look: Look, similarity: Array) -> Array:
     return look.pull - 2 * wide(similarity) * look.drawn
 
 
-def dual_norms(problems: StackedProblems, pull: Array) -> Array:
-    """Dual norm of every atom, (P, atoms)."""
-    return problems.penalty.dual_norm(problems.blocks(pull)[..., None])[..., 0]
-
-
 def is_present(problems: StackedProblems, look: Look) -> Array:
     """Atoms that are not zero, or never are, (P, atoms)."""
     return (look.norms > 0) | problems.free if problems.penalty.is_norm else problems.penalised | problems.free
@@ -126,11 +132,17 @@ def value_of(look: Look, aim: Aim) -> Array:
     return look.loss + aim.similarity * look.spread + aim.alpha * look.penalty
 
 
+def slopes_of(problems: StackedProblems, look: Look, similarity: Array) -> Slopes:
+    """Minus the gradient at some similarities, (P,), and its dual norms."""
+    down = descent(look, similarity)
+    return Slopes(down, problems.penalty.dual_norm(problems.blocks(down)[..., None])[..., 0])
+
+
 def gamma_of(problems: StackedProblems, similarity: Array) -> Array:
     """γ of the normal map, (P, atoms)."""
-    return _GAMMA / (stiffness(problems, similarity) * problems.trace)
+    return BATCHED.gamma / (stiffness_of(problems, similarity) * problems.trace)
 
 
-def stiffness(problems: StackedProblems, similarity: Array) -> Array:
+def stiffness_of(problems: StackedProblems, similarity: Array) -> Array:
     """How much stiffer the similarity term makes every atom, (P, atoms): 1 without it."""
-    return 1 + 2 * similarity[:, None] * problems.atom_size / problems.trace
+    return stiffness(similarity[:, None], problems.atom_size, problems.trace)

@@ -250,6 +250,8 @@ class Problem:
         if not self.penalty.is_norm:
             return np.empty(0, dtype=int)
         outside = np.flatnonzero(~present & asks_to_enter(dual_norms, tau))
+        if not len(outside):
+            return outside
         asking = outside[np.argsort(-dual_norms[outside] / tau[outside], kind="stable")]
         if self.q > 1:
             return asking[: int(number_to_enter(np, self._entry_limit, present.sum()))]

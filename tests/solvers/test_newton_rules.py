@@ -10,7 +10,7 @@ from mixnorm.core.arrays import to_numpy
 from mixnorm.core.certificate import certify
 from mixnorm.core.problem import Solution
 from mixnorm.solvers import Newton
-from mixnorm.solvers.newton.batched import judge
+from mixnorm.solvers.newton.batched import assess
 from mixnorm.solvers.newton.batched.problems import Point, StackedProblems
 from mixnorm.solvers.newton.batched.state import Aim, slopes_of
 from mixnorm.solvers.newton.certifying import Limits, Reached, certified, closed
@@ -157,7 +157,7 @@ def test_both_engines_estimate_the_gap_that_the_certificate_gives(name, T):
     point = Point(slots, found.b[:, :, 0], problems.scores(slots[:, None])[:, 0])
     seen, one, similarity = problems.look(point), np.ones(1), stack.similarity[0] * (T > 1)
     aim = Aim(0, stack.alpha[0], similarity, one, one > 0, one > 0, 0)
-    estimate = judge._gap(problems, seen, point, slopes_of(problems, seen, similarity), aim)
+    estimate = assess._gap(problems, seen, point, slopes_of(problems, seen, similarity), aim)
     assert estimate[0] == pytest.approx(found.gap[0, 0], rel=1e-6)
 
 

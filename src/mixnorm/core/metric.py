@@ -2,7 +2,7 @@ r"""Metrics: positive definite matrices N_t = R_t'R_t of every subject, by which
 
 Subjects may be compared, and penalised, in coordinates of their own, v_t = R_t w_t, so that ‖v_t‖² = w_t'N_t w_t. A
 metric holds the roots R_t, dense or as Kronecker products of a matrix over sensors and one over samples, and knows how
-to apply them; no product of factors is ever formed unless somebody asks for the dense root. Every metric of a stack
+to apply them; no product of factors is formed unless the dense root is asked for. Every metric of a stack
 has one root for each data set and subject; a fold that needs a metric of its own is a data set of its own. None stands
 for the identity.
 """

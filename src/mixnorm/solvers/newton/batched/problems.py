@@ -18,7 +18,7 @@ from mixnorm.solvers.newton.tuning import BATCHED, ENTRY_LENGTHS
 
 
 class Point(NamedTuple):
-    """Where all problems stand: W (P, G, T, r), b (P, T), and Z w of every trial, (P, T, n)."""
+    """A point of every problem: W (P, G, T, r), b (P, T), and Z w of every trial, (P, T, n)."""
 
     W: Array
     b: Array
@@ -26,7 +26,7 @@ class Point(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What is known at a point, whatever alpha and similarity.
+    """Everything at a point that does not depend on alpha and similarity.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class StackedProblems:
         self._constants()
 
     def _constants(self) -> None:
-        """What never changes is made once: nothing but products with the trials is left to do in a step."""
+        """Compute everything that does not change from step to step."""
         xp = self.xp
         self.free = self.beta == 0
         self.penalised = (self.beta > 0) & xp.isfinite(self.beta)
@@ -100,14 +100,14 @@ class StackedProblems:
         self.subject_weight = xp.where(weight > 0, weight, 1.0)
         self.root_weight = xp.sqrt(2 * self.p)
         bend = 2 * self._against(self.p, self._matrix**2)
-        #: which slots hold a feature that is not all zero, or drawn somewhere
+        #: which slots hold a feature that is not zero in all trials, or that has a part in the metric
         self.real = bend > 1e-300
         if self.root_rows is not None:
             self.real = self.real | (self._stiffnesses > 0)
         #: diagonal of the Hessian with all trials inside the margin, (P, G, T, r), and its sum over each atom
         self.bend = xp.where(self.real, bend, 1e-300)
         self.trace = xp.sum(self.blocks(self.bend), axis=-1)
-        #: how much the similarity term bends an atom at similarity 1: its size, or its share of the trace of N_t
+        #: trace of the similarity term's curvature on every atom at similarity 1/2: its size, or that of N_t
         self.atom_size = 1 if self.single_atoms else self.T * self.r
         if self.root_rows is not None:
             self.atom_size = xp.sum(self.blocks(self._stiffnesses), axis=-1)
@@ -256,7 +256,7 @@ class StackedProblems:
         return Zw + y * b[..., None]
 
     def deviation(self, W: Array) -> Array:
-        """v_t less what it is drawn to, (..., G, T, r), or with a metric (..., 1, T, D)."""
+        """v_t less the centre or the mean over subjects, (..., G, T, r), or with a metric (..., 1, T, D)."""
         V = self._mapped(W)
         if self.center is None:
             return V - self.xp.mean(V, axis=-2, keepdims=True)

@@ -9,7 +9,7 @@ from mixnorm.solvers.newton.tuning import BATCHED
 
 
 class Paths(NamedTuple):
-    """Where every problem is to go: alphas and similarities (A, P), and the gap to reach, (P,)."""
+    """The path of every problem: alphas and similarities (A, P), and the gap to reach, (P,)."""
 
     alphas: Array
     similarities: Array
@@ -17,15 +17,15 @@ class Paths(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What every problem is after, (P,).
+    """What every problem is being solved for, (P,).
 
     Attributes
     ----------
-    place : which step of its path it is on the way to
+    place : the step of its path that comes next
     alpha, similarity, goal : the problem it is solving, and the gap to reach
-    on_target : whether that is the step itself, or a waypoint before it
-    fresh : whether it only just set out
-    steps : taken on the way to this place
+    on_target : whether alpha is that of the step itself, or one of the coarse path before it
+    fresh : whether no Newton step was taken for this aim yet
+    steps : Newton steps taken since the last step of the path
     """
 
     place: Array
@@ -38,9 +38,10 @@ class Aim(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How every problem gets on, (P,).
+    """The progress of every problem, (P,).
 
-    The damping; the least gap and value at this aim; steps since there was progress; what the last step was to bring.
+    The damping; the least gap and value for this aim; steps since the last progress; the decrease that the last step
+    predicted.
     """
 
     damping: Array
@@ -57,10 +58,11 @@ class Slopes(NamedTuple):
     dual_norms: Array
 
 
-class Judged(NamedTuple):
-    """A look at all problems: what the host needs to know, (4, P), who enters, the aims from here.
+class Assessed(NamedTuple):
+    """A look at all problems: flags for the host, (4, P), the atoms that enter, and the next aims.
 
-    ``flags``: has arrived at its place, steps it took there, asks for atoms, bound of its active groups.
+    ``flags``: whether it arrived at its step of the path, the steps it took, whether atoms enter, and a bound of the
+    number of active groups.
     """
 
     flags: Array

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from mixnorm.core.arrays import Array
 from mixnorm.core.lq_prox import prox_lq_in_steps
-from mixnorm.solvers.newton.batched.judge import judge
+from mixnorm.solvers.newton.batched.assess import assess
 from mixnorm.solvers.newton.batched.problems import Look, Point, StackedProblems
 from mixnorm.solvers.newton.batched.state import (
     Aim,
-    Judged,
+    Assessed,
     Paths,
     Prepared,
     Progress,
@@ -196,9 +196,9 @@ def _clip(xp, values: Array, least: float, most: float) -> Array:
     return xp.where(values < least, least, xp.where(values > most, most, values))
 
 
-def advance_and_judge(
+def advance_and_assess(
     problems: StackedProblems, max_iter: int, paths: Paths, before: Advanced, prepared: Prepared, step: Step
-) -> tuple[Point, Judged]:
+) -> tuple[Point, Assessed]:
     """Take the step, and look where it led."""
     after = advance(problems, before, prepared, step)
-    return after.point, judge(problems, max_iter, paths, *after)
+    return after.point, assess(problems, max_iter, paths, *after)

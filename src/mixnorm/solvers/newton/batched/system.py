@@ -1,4 +1,4 @@
-"""The linear systems of a Newton step of all problems, gathered to their active groups and solved by the batch.
+"""The linear systems of a Newton step of all problems, reduced to their active groups and solved in batches.
 
 The active groups of a problem come first, so that all systems of a batch have the size of its largest; what is left
 over is a group of zeros with the identity on the diagonal. `mixnorm.solvers.newton.host.system` has the matrices.
@@ -28,7 +28,7 @@ _SIZES, _BATCHES, _LARGEST_RECORDED = 8, 4, 512
 class Load:
     """What the host knows of the systems, (P,).
 
-    Which problems run, bounds of their active groups, and whether their subjects are drawn to their mean.
+    Which problems run, bounds of their active groups, and whether a similarity to their mean couples their subjects.
     """
 
     running: np.ndarray
@@ -37,7 +37,7 @@ class Load:
 
 
 class Systems:
-    """Solves the systems of all problems, in so many bytes at a time."""
+    """Solves the systems of all problems within a limit of memory, in bytes."""
 
     def __init__(self, problems: StackedProblems, room: int):
         self._problems, self._room = problems, room
@@ -46,7 +46,7 @@ class Systems:
         self._sent: tuple[bytes, tuple[Array, Array]] = (b"", ())
 
     def plan(self, load: Load) -> Callable[[Prepared], Step]:
-        """Return what solves the systems of the running problems; the steps of the others are zero.
+        """Return a function that solves the systems of the running problems; the steps of the others are zero.
 
         Made before the step is prepared, since a device that has work to do keeps what is sent to it waiting.
         """
@@ -81,12 +81,12 @@ class Systems:
 
 
 def _roundings(largest: int, number: int) -> list[int]:
-    """Sizes up to the largest, so many, evenly spread."""
+    """Return so many sizes up to the largest, evenly spread."""
     return sorted({-(-largest * i // number) for i in range(1, number + 1)})
 
 
 def padded_places(ids: np.ndarray, P: int, M: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return M problems, those asked for first, and at which place of them each of P problems stands, M: at none."""
+    """Return M problems, those in ``ids`` first, and the place of each of P problems among them; M: it has none."""
     places = np.full(P, M)
     places[ids] = np.arange(len(ids))
     return np.concatenate([ids, np.full(M - len(ids), ids[0])]), places
@@ -240,7 +240,7 @@ def _solve(problems: StackedProblems, matrix: _Matrix, right: Array) -> Array:
     if problems.penalty.is_norm and problems.q > 1:
         unit = xp.eye(a, dtype=S.dtype, device=S.device)[:, None, :]
         directions = [xp.reshape(xp.reshape(direction, (M, T, a, problems.r, 1)) * unit, (M, T, m, a))]
-    # One subject: all in one matrix. Several: only what is each one's own; what they share by a Schur complement.
+    # One subject: all in one matrix. Several: one matrix each; what couples them by a Schur complement.
     columns = lean + directions if T == 1 else lean
     S = S - _square(columns) if columns else xp.asarray(S, copy=True)
     S = add_to_diagonal(S, diagonal)

@@ -1,4 +1,4 @@
-"""One problem of a stack, as Newton's method sees it, with what is kept along its path."""
+"""Newton's method on one problem of a stack: looks at the whole problem, and steps on the atoms that are present."""
 
 from dataclasses import replace
 from functools import cached_property
@@ -45,7 +45,7 @@ class Problem:
         self.p = np.ascontiguousarray(p[:, used])
         self.y = to_numpy(stack.y)[i][:, used]
         self.Z = to_numpy(stack.X)[i][:, used]
-        self.Z *= self.y[:, :, None]  # in place: memory that is new takes longer to get than the product
+        self.Z *= self.y[:, :, None]  # in place: allocating memory takes longer than the product
         self.loss: SquaredHinge = stack.loss
         self.penalty = stack.penalty
         self.fit_intercept = stack.fit_intercept
@@ -92,7 +92,7 @@ class Problem:
         return Point(W, b, times(W, self.Z.transpose(0, 2, 1)))
 
     def weigh(self, beta: np.ndarray, point: Point) -> Point:
-        """Take other group weights, of groups that are atoms; return the point without those that are now out."""
+        """Set other group weights, of groups that are atoms; return the point without groups of infinite weight."""
         if self.q == 1 or np.array_equal(beta, self.beta):
             return point
         self._set_weights(beta)
@@ -146,7 +146,7 @@ class Problem:
             if (gap <= tol or waited > HOST.patience) and not len(entering):
                 return best[1], steps
             position = Position(point, value, seen)
-            # A new alpha first moves those that are there: many that ask to enter before that would leave again.
+            # At a new alpha the present atoms move first: many that ask to enter before that would leave again.
             if len(entering) and (look > 0 or not present.any()):
                 position = self._enter(seen, entering, level)
                 present[entering] = True

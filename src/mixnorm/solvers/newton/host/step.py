@@ -101,7 +101,7 @@ def _penalty_bend(problem: Problem, active: Active, w: np.ndarray, level: Level)
         own = own + 2 * problem.similarity
     if not problem.penalty.is_norm:
         zero = np.zeros_like(w)
-        # the damping matters where a sensor is unpenalised: nothing else bends there along what no trial tells
+        # The damping matters where a sensor is unpenalised: in some directions there is no other curvature.
         curvature = Curvature(np.ones_like(w), tau[group] + own, zero, group, np.zeros(len(tau)), coupling)
         return _Bend(curvature, tau[group] * w, np.zeros(len(tau)))
     values = AtomValues(active.atoms.norms(w), tau, problem.trace[active.which], lambda of_atoms: of_atoms[group])

@@ -7,7 +7,7 @@ from mixnorm.core.arrays import Array
 from mixnorm.solvers.newton.batched.problems import Look, Point, StackedProblems
 from mixnorm.solvers.newton.batched.state import (
     Aim,
-    Judged,
+    Assessed,
     Paths,
     Progress,
     Slopes,
@@ -26,9 +26,9 @@ from mixnorm.solvers.newton.rules import (
 from mixnorm.solvers.newton.tuning import BATCHED, SETTLED
 
 
-def judge(
+def assess(
     problems: StackedProblems, max_iter: int, paths: Paths, point: Point, aim: Aim, progress: Progress
-) -> Judged:
+) -> Assessed:
     """Return gap and progress of every problem, the next aim of those that are done, and the atoms that enter."""
     xp = problems.xp
     look = problems.look(point)
@@ -39,7 +39,7 @@ def judge(
     waited = xp.where(is_progress(gap, progress.best, value, progress.lowest), 0.0, progress.waited)
     settled = aim.fresh | (progress.decrease <= SETTLED * gap * value)
     asks = xp.any(_asking(problems, present, slopes.dual_norms, aim, settled), axis=1)
-    # A zero model is only taken where nothing asks to enter, however little it would bring.
+    # A zero model is only accepted where no atom asks to enter, however small the gap.
     done = (gap <= aim.goal) & ~(aim.fresh & asks)
     spent = aim.steps >= max_iter
     stop = done | ((waited > BATCHED.patience) & ~asks) | spent
@@ -57,7 +57,7 @@ def judge(
     entering = _entering(problems, present, slopes.dual_norms, onward, settled | stop)
     count = xp.sum(xp.astype(problems.groups_with(present | entering), xp.int64), axis=1)
     asks, arrived = (xp.astype(flag, xp.int64) for flag in (xp.any(entering, axis=1), arrived))
-    return Judged(xp.stack([arrived, aim.steps, asks, count]), entering, look, onward, progress)
+    return Assessed(xp.stack([arrived, aim.steps, asks, count]), entering, look, onward, progress)
 
 
 def _onward(problems: StackedProblems, paths: Paths, aim: Aim, stop: Array, arrived: Array) -> Aim:

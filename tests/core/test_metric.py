@@ -106,6 +106,19 @@ def test_equal_arrays_mean_equal_metrics(name):
 
 
 @every_layout
+def test_the_metric_of_some_sensors_alone(order):
+    metric, roots = kronecker(order)
+    sensors = np.array([0, 2, 3])
+    features = np.sort(LAYOUTS[order].reshape(C, R)[sensors].ravel())
+    N = (roots.swapaxes(-1, -2) @ roots)[..., features[:, None], features]
+    own = metric.only(sensors)
+    found = own.roots()
+    np.testing.assert_allclose(found.swapaxes(-1, -2) @ found, N, atol=1e-11)
+    W = np.random.default_rng(5).normal(size=(B, T, len(features), K))
+    np.testing.assert_allclose(own.inverse_times(N @ W), W, rtol=1e-6, atol=1e-6)
+
+
+@every_layout
 def test_scores_of_whitened_trials_are_the_scores(order):
     rng = np.random.default_rng(4)
     metric, roots = kronecker(order)

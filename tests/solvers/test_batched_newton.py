@@ -207,8 +207,8 @@ def test_padded_systems_are_the_systems():
     ids = np.array([1, 2, 5, 6])
     counts = np.maximum((look.norms > 0).sum(axis=1), 1)
     load = Load(np.isin(np.arange(problems.P), ids), counts, np.zeros(problems.P, dtype=bool))
-    plain = Systems(problems, 2**30).plan(load)(prepared, look.pull_b, 0 * one)
-    padded = solve_padded(problems, problems.G, prepared, (look.pull_b, 0 * one), *padded_places(ids, problems.P, 7))
+    plain = Systems(problems, 2**30).plan(load)(prepared)
+    padded = solve_padded(problems, problems.G, prepared, *padded_places(ids, problems.P, 7))
     for mine, theirs in zip(plain, padded, strict=True):
         assert mine[ids].any()
         assert not mine[~load.running].any()

@@ -2,7 +2,7 @@ r"""Metrics: positive definite matrices N_t = R_t'R_t of every subject, by which
 
 Subjects may be compared, and penalised, in coordinates of their own, v_t = R_t w_t, so that ‖v_t‖² = w_t'N_t w_t. A
 metric holds the roots R_t, dense or as Kronecker products of a matrix over sensors and one over samples, and knows how
-to apply them; no product of factors is ever formed unless somebody asks for the dense root. Every metric of a stack
+to apply them; no product of factors is formed unless the dense root is asked for. Every metric of a stack
 has one root for each data set and subject; a fold that needs a metric of its own is a data set of its own. None stands
 for the identity.
 """
@@ -244,6 +244,17 @@ class KroneckerMetric(_Arrays):
     def kind(self) -> tuple:
         """What metrics must share so that `join_metrics` takes them."""
         return "kronecker", self.layout.shape, self.layout.tobytes(), self.sensors.shape[1]
+
+    def only(self, sensors: np.ndarray) -> "KroneckerMetric":
+        """Return the metric of the features of some sensors alone, in their order; its P is a Cholesky factor."""
+        features = self.layout[sensors]
+        place = np.argsort(np.argsort(features.ravel())).reshape(features.shape)
+        P = np.linalg.cholesky(self._squares[0][..., sensors[:, None], sensors]).swapaxes(-1, -2)
+        return KroneckerMetric(place, P, self.samples)
+
+    def inverse_times(self, W: np.ndarray) -> np.ndarray:
+        """N_t⁻¹ w_t: (B, T, d, K) → (B, T, d, K)."""
+        return self.nearest(self.map(lambda factor: factor.swapaxes(-1, -2)).nearest(W))
 
     def whiten(self, X: np.ndarray) -> np.ndarray:
         """Return trials z = R⁻'x of the first data set and subject, (n, d): then x·w = z·(R w)."""

@@ -1,6 +1,6 @@
 r"""A stack of problems: what every solver takes, and what it gives back.
 
-The work of this field is never one fit but alphas × folds × resamplings × data sets on the same few matrices.
+A study needs many fits on the same few matrices: alphas × folds × resamplings × data sets.
 A stack holds B independent data sets, T coupled subjects each, and K problems on the same trials:
 
     minimise over W, b   Σ_{t,i} p_ti ℓ(y_ti (x_ti·w_t + b_t)) + similarity Σ_t ‖v_t − v̄‖² + alpha Σ_g β_g ‖W_g‖_q

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from mixnorm.core.groups import Groups
-from mixnorm.core.metric import DenseMetric, KroneckerMetric, join_metrics
+from mixnorm.core.metric import KroneckerMetric, join_metrics
 from mixnorm.core.problem import Stack
 from mixnorm.subjects.classifier import SubjectTrials
 
@@ -59,20 +59,24 @@ def alignment(X: np.ndarray, weights: np.ndarray, groups: Groups) -> KroneckerMe
 
 def center_and_metric(
     metric: KroneckerMetric, target: np.ndarray, usable: np.ndarray, normalise: bool = False
-) -> tuple[np.ndarray, DenseMetric]:
-    """Return the w (d,) with the least ‖R w − target‖² over the m usable features (a mask), and the metric on them.
+) -> tuple[np.ndarray, KroneckerMetric]:
+    """Return the w (d,) with the least ‖R w − target‖² over the usable sensors, and the metric on their features.
 
-    ``normalise``: divide N by the mean of its diagonal, so that a strength means the same as beside ‖w − w̄‖².
+    ``usable``: a mask of features (d,), all or none of a sensor. ``normalise``: divide N by the mean of its diagonal,
+    so that a strength means the same as beside ‖w − w̄‖².
     """
-    features, center = np.flatnonzero(usable), np.zeros(len(usable))
-    square = metric.gram(features)[0, 0]
-    center[features] = np.linalg.solve(square, metric.adjoint(target[None, None, :, None])[0, 0, features, 0])
-    return center, DenseMetric.of_covariance(square / np.mean(np.diag(square)) if normalise else square)
+    own = metric.only(np.flatnonzero(usable[metric.layout[:, 0]]))
+    slope = metric.adjoint(target[None, None, :, None])[:, :, usable]
+    center = np.zeros(len(usable))
+    center[usable] = own.inverse_times(slope)[0, 0, :, 0]
+    if normalise:
+        own = replace(own, sensors=own.sensors / np.sqrt(own.diagonal().mean()))
+    return center, own
 
 
 def new_subjects_center_and_metric(
     X: np.ndarray, groups: Groups, target: np.ndarray, usable: np.ndarray
-) -> tuple[np.ndarray, DenseMetric] | None:
+) -> tuple[np.ndarray, KroneckerMetric] | None:
     """`center_and_metric` of a new subject with trials X (n, d); None where they are too few, or all the same."""
     metric = alignment(X, np.ones(len(X)), groups) if len(X) >= FEWEST_TRIALS and usable.any() else None
     return None if metric is None else center_and_metric(metric, target, usable, normalise=True)

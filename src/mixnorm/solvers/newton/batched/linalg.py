@@ -1,4 +1,4 @@
-"""Positive definite systems by the batch, in whatever array library they come."""
+"""Batches of positive definite systems, in any array library."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def add_to_diagonal(S: Array, diagonal: Array) -> Array:
 
 
 def solve_posdef(S: Array, right: Array) -> Array:
-    """Solve S x = right, (..., m, m) and (..., m, k); anything at all where S is not positive definite."""
+    """Solve S x = right, (..., m, m) and (..., m, k); the result is arbitrary where S is not positive definite."""
     xp = namespace(S)
     if is_torch_array(S):
         import torch
@@ -29,7 +29,7 @@ def solve_posdef(S: Array, right: Array) -> Array:
         return torch.linalg.solve_triangular(factor.mT, half, upper=True)
     try:
         return xp.linalg.solve(S, right)
-    except np.linalg.LinAlgError:  # one of them is singular, and spoils them all
+    except np.linalg.LinAlgError:  # one of them is singular: none of the batch is solved
         return xp.full_like(right, float("nan"))
 
 
@@ -54,7 +54,7 @@ def solve_coupled(S: Array, columns: list[Array], right: Array) -> Array:
 
 
 def _factor(S: Array) -> Array:
-    """Return L with L L' = S, (M, T, m, m); anything at all where there is none."""
+    """Return L with L L' = S, (M, T, m, m); arbitrary where S is not positive definite."""
     xp = namespace(S)
     if is_torch_array(S):
         import torch
@@ -62,7 +62,7 @@ def _factor(S: Array) -> Array:
         return torch.linalg.cholesky_ex(S)[0]
     try:
         return xp.linalg.cholesky(S)
-    except np.linalg.LinAlgError:  # one of them is indefinite, and spoils them all
+    except np.linalg.LinAlgError:  # one of them is indefinite: none of the batch is factorised
         return xp.full_like(S, float("nan"))
 
 

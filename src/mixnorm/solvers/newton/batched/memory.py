@@ -1,20 +1,20 @@
-"""How much of a stack is worked on at a time, so that any stack fits."""
+"""How much of a stack is solved at a time, so that a stack of any size fits into memory."""
 
 import numpy as np
 
 from mixnorm.core.arrays import Array, is_cupy_array, is_torch_array
 from mixnorm.core.problem import Stack
 
-#: Bytes that a solver may take on the host, where nobody says what is free.
+#: Bytes that a solver may use on the host, where the free memory is not known.
 HOST_BYTES = 2**30
-#: Share of what is free on a device that is planned for.
+#: Share of a device's free memory that may be used.
 _SHARE = 0.7
 #: Vectors over the trials, and over the features, that one problem holds at a time.
 _TRIAL_VECTORS, _FEATURE_VECTORS = 60, 60
 
 
 def free_bytes(array: Array) -> int:
-    """Bytes that may be taken where an array lives: a share of what its device has free, or a constant on the host."""
+    """Bytes that may be used on the device of an array: a share of its free memory, or a constant on the host."""
     if is_torch_array(array) and array.device.type == "cuda":
         import torch
 

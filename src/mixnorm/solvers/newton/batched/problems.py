@@ -1,4 +1,4 @@
-"""All problems of a stack in one layout, as the stacked Newton's method sees them.
+"""All problems of a stack in one layout, as the batched engine uses them.
 
 P = B K problems come first, then G groups, T subjects and r features of a group (zero-padded): coefficients are
 (P, G, T, r), so that a group over all subjects is one contiguous block. An *atom* is what is zero or not as a
@@ -14,16 +14,11 @@ from mixnorm.core.arrays import Array, like, namespace, positive_part
 from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import L1
 from mixnorm.core.problem import Stack
-
-#: Step lengths that are tried at once, and what the damping is multiplied with where each is the first to do.
-LENGTHS = (1.0, 0.5, 0.25, 1 / 16, 1 / 128, 1 / 2048)
-DAMPING_FACTORS = (1 / 16, 1.0, 1.0, 4.0, 16.0, 64.0)
-#: Lengths of an entering group's proximal step, of which the best is taken.
-ENTRY_LENGTHS = tuple(2.0**-k for k in range(-2, 10))
+from mixnorm.solvers.newton.tuning import BATCHED, ENTRY_LENGTHS
 
 
 class Point(NamedTuple):
-    """Where all problems stand: W (P, G, T, r), b (P, T), and Z w of every trial, (P, T, n)."""
+    """A point of every problem: W (P, G, T, r), b (P, T), and Z w of every trial, (P, T, n)."""
 
     W: Array
     b: Array
@@ -31,7 +26,7 @@ class Point(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What is known at a point, whatever alpha and similarity.
+    """Everything at a point that does not depend on alpha and similarity.
 
     Attributes
     ----------
@@ -94,7 +89,7 @@ class StackedProblems:
         self._constants()
 
     def _constants(self) -> None:
-        """What never changes is made once: nothing but products with the trials is left to do in a step."""
+        """Compute everything that does not change from step to step."""
         xp = self.xp
         self.free = self.beta == 0
         self.penalised = (self.beta > 0) & xp.isfinite(self.beta)
@@ -105,14 +100,14 @@ class StackedProblems:
         self.subject_weight = xp.where(weight > 0, weight, 1.0)
         self.root_weight = xp.sqrt(2 * self.p)
         bend = 2 * self._against(self.p, self._matrix**2)
-        #: which slots hold a feature that is not all zero, or drawn somewhere
+        #: which slots hold a feature that is not zero in all trials, or that has a part in the metric
         self.real = bend > 1e-300
         if self.root_rows is not None:
             self.real = self.real | (self._stiffnesses > 0)
         #: diagonal of the Hessian with all trials inside the margin, (P, G, T, r), and its sum over each atom
         self.bend = xp.where(self.real, bend, 1e-300)
         self.trace = xp.sum(self.blocks(self.bend), axis=-1)
-        #: how much the similarity term bends an atom at similarity 1: its size, or its share of the trace of N_t
+        #: trace of the similarity term's curvature on every atom at similarity 1/2: its size, or that of N_t
         self.atom_size = 1 if self.single_atoms else self.T * self.r
         if self.root_rows is not None:
             self.atom_size = xp.sum(self.blocks(self._stiffnesses), axis=-1)
@@ -125,8 +120,8 @@ class StackedProblems:
         padding = np.zeros((1, 4, self.T * self.r))
         padding[:, 1] = 1.0
         self.no_group = xp.reshape(like(self.p, padding), (1, -1))
-        self.lengths, self.entry_lengths = like(self.p, LENGTHS), like(self.p, ENTRY_LENGTHS)
-        self.damping_factors = like(self.p, DAMPING_FACTORS)
+        self.lengths, self.entry_lengths = like(self.p, BATCHED.lengths), like(self.p, ENTRY_LENGTHS)
+        self.damping_factors = like(self.p, BATCHED.damping_factors)
 
     # Layout.
 
@@ -261,7 +256,7 @@ class StackedProblems:
         return Zw + y * b[..., None]
 
     def deviation(self, W: Array) -> Array:
-        """v_t less what it is drawn to, (..., G, T, r), or with a metric (..., 1, T, D)."""
+        """v_t less the centre or the mean over subjects, (..., G, T, r), or with a metric (..., 1, T, D)."""
         V = self._mapped(W)
         if self.center is None:
             return V - self.xp.mean(V, axis=-2, keepdims=True)

@@ -11,7 +11,7 @@ from mixnorm.core.arrays import is_torch_array
 
 
 class Recorded:
-    """A function of (nested tuples of) arrays, which may look at nothing but the shapes of them.
+    """A function of (nested tuples of) arrays, whose operations depend on nothing but the shapes of them.
 
     With PyTorch on a GPU its operations are recorded at the second call with arguments of some shapes and replayed
     from then on; what it returns is then overwritten by the next call. Elsewhere it is simply called.
@@ -35,7 +35,7 @@ class Recorded:
         if not (is_torch_array(leaves[0]) and leaves[0].is_cuda):
             return self._function(*args)
         key = tuple(leaf.shape for leaf in leaves)
-        if key not in self._tapes:  # the first call also lets libraries set themselves up, which cannot be recorded
+        if key not in self._tapes:  # the first call also initialises libraries, which cannot be recorded
             self._tapes[key] = None
             return self._function(*args)
         if self._tapes[key] is None:

@@ -1,4 +1,4 @@
-"""Newton's method on all problems of a stack at once, each at its own place of its own path.
+"""Newton's method on all problems of a stack at once, each at its own step of its own path.
 
 A problem that is solved at one alpha goes on to its next without waiting for the others, so that the batch stays full:
 the number of steps is that of the longest path, not the sum over alphas of the slowest problem's.
@@ -10,21 +10,27 @@ from functools import partial
 import numpy as np
 
 from mixnorm.core.arrays import Array, like, to_numpy
-from mixnorm.solvers.newton.batched.judge import judge
+from mixnorm.solvers.newton.batched.assess import assess
 from mixnorm.solvers.newton.batched.memory import free_bytes
 from mixnorm.solvers.newton.batched.problems import Point, StackedProblems
 from mixnorm.solvers.newton.batched.recorded import Recorded
-from mixnorm.solvers.newton.batched.state import Aim, Judged, Paths, Progress, descent, dual_norms
-from mixnorm.solvers.newton.batched.step import advance_and_judge, enter_and_prepare, only_prepare
+from mixnorm.solvers.newton.batched.state import Aim, Assessed, Paths, Progress, slopes_of
+from mixnorm.solvers.newton.batched.step import Advanced, advance_and_assess, enter_and_prepare, only_prepare
 from mixnorm.solvers.newton.batched.system import Load, Systems
+from mixnorm.solvers.newton.tuning import DAMPING
 
-#: Levenberg-Marquardt damping to begin with, in units of the Hessian's diagonal.
-_DAMPING = 1e-6
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """Which problems are taken up again, a mask (P,), and how many steps they have taken already, (P,)."""
+
+    only: np.ndarray
+    steps: Array
 
 
 @dataclass(eq=False)
 class Found:
-    """Points kept on the way: for each which place of the path and problem, n_iter, and rows of W and b."""
+    """Solutions along the paths: for each (step of the path, problem), n_iter, and rows of W and b."""
 
     keys: list = field(default_factory=list)
     n_iter: list = field(default_factory=list)
@@ -41,59 +47,60 @@ class StackedRun:
     def __init__(self, problems: StackedProblems, max_iter: int):
         self.problems = problems
         self._systems = Systems(problems, free_bytes(problems.p) // 2)
-        self._judge = Recorded(partial(judge, problems, max_iter))
+        self._assess = Recorded(partial(assess, problems, max_iter))
         self._enter_and_prepare = Recorded(partial(enter_and_prepare, problems))
         self._prepare = Recorded(partial(only_prepare, problems))
-        self._advance_and_judge = Recorded(partial(advance_and_judge, problems, max_iter))
+        self._advance_and_assess = Recorded(partial(advance_and_assess, problems, max_iter))
 
     def follow(
-        self, alphas: Array, similarities: Array, start: Point, goal: float, again: tuple | None = None
+        self, alphas: Array, similarities: Array, start: Point, goal: float, again: Again | None = None
     ) -> Found:
         """Follow alphas and similarities (A, P) from a point.
 
-        ``goal``: the relative gap, as the solver estimates it, at which a problem goes on. ``again``: which problems
-        are to be taken up again, a mask (P,), and how many steps they have taken already, (P,).
+        ``goal``: the relative gap, as the solver estimates it, at which a problem goes on.
         """
-        only, steps = (None, self.problems.xp.zeros_like(self.problems.range_P)) if again is None else again
         xp, problems = self.problems.xp, self.problems
+        if again is None:
+            again = Again(np.ones(problems.P, dtype=bool), xp.zeros_like(problems.range_P))
         paths = Paths(alphas, similarities, xp.full_like(problems.p[:, 0, 0], goal))
-        travel = _Travel(problems, to_numpy(similarities), only)
+        places = _Places(problems, to_numpy(similarities), again.only)
         point = start
-        judged = self._judge(paths, point, _first_aim(problems, paths, start, steps), _first_progress(problems))
+        assessed = self._assess(
+            paths, point, _first_aim(problems, paths, start, again.steps), _first_progress(problems)
+        )
         while True:
-            asked = travel.note(judged, point)
-            if not travel.running.any():
-                return travel.found
-            solve = self._systems.plan(travel.load())
-            damping = judged.progress.damping
+            asked = places.note(assessed, point)
+            if not places.running.any():
+                return places.found
+            solve = self._systems.plan(places.load())
+            damping = assessed.progress.damping
             if asked:
-                prepared = self._enter_and_prepare(point, judged.look, judged.aim, judged.entering, damping)
+                prepared = self._enter_and_prepare(point, assessed.look, assessed.aim, assessed.entering, damping)
             else:
-                prepared = self._prepare(point, judged.look, judged.aim, damping)
-            point, pull_b, prepared = prepared
-            step = solve(prepared, pull_b, judged.aim.similarity)
-            rest = (point, (judged.aim, judged.progress), prepared, step, pull_b)
-            point, judged = self._advance_and_judge(paths, *rest)
+                prepared = self._prepare(point, assessed.look, assessed.aim, damping)
+            point, prepared = prepared
+            before = Advanced(point, assessed.aim, assessed.progress)
+            point, assessed = self._advance_and_assess(paths, before, prepared, solve(prepared))
 
 
 def _first_progress(problems: StackedProblems) -> Progress:
-    """Nothing tried yet."""
+    """Return the progress before the first step."""
     like_alpha = problems.p[:, 0, 0]
     endless = problems.xp.full_like(like_alpha, float("inf"))
-    damping = problems.xp.full_like(like_alpha, _DAMPING)
+    damping = problems.xp.full_like(like_alpha, DAMPING)
     return Progress(damping, endless, endless, problems.xp.zeros_like(endless), endless)
 
 
 def _first_aim(problems: StackedProblems, paths: Paths, start: Point, steps: Array) -> Aim:
-    """Where every problem stands: at its first alpha, or where nothing is chosen yet, at the alpha of no atom at all.
+    """Return the first aim: the first alpha of a path, or for a zero model the smallest alpha at which it is optimal.
 
-    From there `judge` sends it on at once, since any gap will do.
+    From there `assess` moves on at once, since the goal is an infinite gap.
     """
     xp = problems.xp
     alpha = paths.alphas[0, :]
     if problems.penalty.is_norm:
         look = problems.look(start)
-        dual = dual_norms(problems, descent(look, paths.similarities[0, :]))
+        dual = slopes_of(problems, look, paths.similarities[0, :]).dual_norms
         top = xp.max(xp.where(problems.penalised, dual / problems.safe_beta, 0.0), axis=1)
         alpha = xp.where(xp.any(look.norms > 0, axis=1) | (top <= 0), alpha, top)
     nothing = xp.zeros_like(problems.range_P)
@@ -101,18 +108,18 @@ def _first_aim(problems: StackedProblems, paths: Paths, start: Point, steps: Arr
     return Aim(nothing, alpha, paths.similarities[0, :], endless, no, no, steps)
 
 
-class _Travel:
-    """Where on its path every problem is, as far as the host must know."""
+class _Places:
+    """Which step of its path every problem has reached; kept on the host."""
 
-    def __init__(self, problems: StackedProblems, similarities: np.ndarray, only: np.ndarray | None):
+    def __init__(self, problems: StackedProblems, similarities: np.ndarray, only: np.ndarray):
         self.problems, self.similarities = problems, similarities
-        self.running = np.ones(problems.P, dtype=bool) if only is None else only.copy()
+        self.running = only.copy()
         self.place = np.zeros(problems.P, dtype=np.int64)
         self.found = Found()
 
-    def note(self, judged: Judged, point: Point) -> bool:
-        """Fetch what was judged, keep the points of those who arrived; return whether any atoms are to enter."""
-        arrived, steps, asks, self.counts = to_numpy(judged.flags)
+    def note(self, assessed: Assessed, point: Point) -> bool:
+        """Read the flags and keep the points of problems that arrived; return whether any atoms are to enter."""
+        arrived, steps, asks, self.counts = to_numpy(assessed.flags)
         kept = np.flatnonzero(self.running & (arrived > 0))
         if len(kept):
             self._keep(kept, steps, point)
@@ -129,7 +136,7 @@ class _Travel:
         self.running &= self.place < len(self.similarities)
 
     def load(self) -> Load:
-        """What is to be solved now."""
+        """Return which systems are to be solved now."""
         place = np.minimum(self.place, len(self.similarities) - 1)
         similar = self.problems.similar and self.problems.center is None
         coupled = similar & (self.similarities[place, np.arange(self.problems.P)] > 0)

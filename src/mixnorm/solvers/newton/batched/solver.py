@@ -1,26 +1,25 @@
 r"""Newton's method on a whole stack of problems at once, for arrays of any library.
 
-The step is that of `newton` (Robinson's normal map on the active groups), taken by all B × K problems together:
-batched Hessians on the trials inside the margin, batched Cholesky factorisations, several step lengths tried at once.
-Every problem has its own active groups and stands at its own place of its path. A step costs, for m active coordinates
-of T subjects, O(T m² n) for the Hessian and O(T m³) for its factor, and two products with X.
+The step is that of `mixnorm.solvers.newton.host.solver`, taken by all B × K problems together: batched Hessians on the
+trials inside the margin, batched Cholesky factorisations, several step lengths tried at once. Each problem has its own
+active groups and its own place on its path. A step costs, for m active coordinates of T subjects, O(T m² n) for the
+Hessian and O(T m³) for its factor, and two products with X.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from mixnorm.core.arrays import Array, like, namespace, to_numpy, where_problems
-from mixnorm.core.certificate import certify, polish, relative_gap
+from mixnorm.core.arrays import Array, like, namespace, to_numpy
+from mixnorm.core.certificate import polish
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.solvers.first_order.fista import Fista
 from mixnorm.solvers.newton.batched.memory import chunks, free_bytes
 from mixnorm.solvers.newton.batched.problems import Point, StackedProblems
-from mixnorm.solvers.newton.batched.run import Found, StackedRun
+from mixnorm.solvers.newton.batched.run import Again, Found, StackedRun
+from mixnorm.solvers.newton.certifying import Attempt, Limits, Reached, certified, closed, is_open
+from mixnorm.solvers.newton.tuning import BATCHED
 from mixnorm.solvers.sequence import cells
-
-#: The solver's own estimate of the gap is not the certificate: it aims lower, and lower still where that is open.
-_GOALS = (0.7, 0.1, 0.01)
 
 
 @dataclass(frozen=True)
@@ -60,30 +59,51 @@ def _assemble(parts: list, pieces: tuple[Solution, ...]) -> Solution:
 
 def _solve_chunk(stacks: list[Stack], tol: float, max_iter: int) -> list[Solution]:
     """Solve stacks that differ in alpha and similarity alone, each from the solution before."""
-    xp = namespace(stacks[0].X)
-    problems = StackedProblems(stacks[0])
-    A = len(stacks)
-    tables = [xp.reshape(xp.stack([getattr(c, name) for c in stacks]), (A, -1)) for name in ("alpha", "similarity")]
-    if not problems.similar:
-        tables[1] = 0 * tables[1]  # nobody to be similar to
+    chunk, limits = _Chunk.of(stacks, max_iter), Limits(tol, max_iter)
     W, b, _ = polish(stacks[0], *stacks[0].start())
-    run = StackedRun(problems, max_iter)
-    found = run.follow(*tables, _point(problems, W, b), _GOALS[0] * tol)
-    solutions = _certified(stacks, *_collect(problems, found, A))
-    for goal in _GOALS[1:]:
-        for j, solution in enumerate(solutions):
-            open_ = to_numpy((solution.gap > tol) & (solution.n_iter < max_iter))
-            if open_.any():
-                path = [values[j : j + 1, :] for values in tables]
-                start = _point(problems, solution.W, solution.b)
-                again = run.follow(*path, start, goal * tol, (open_.ravel(), _per_problem(solution.n_iter)))
-                solutions[j] = _better(stacks[j], solution, again, problems)
-    return [_first_order(cell, solution, tol, max_iter) for cell, solution in zip(stacks, solutions)]
+    start = _point(chunk.problems, W, b)
+    found = chunk.run.follow(chunk.alphas, chunk.similarities, start, BATCHED.goals[0] * tol)
+    reached = _collect(chunk.problems, found, len(stacks))
+    solutions = list(certified(stacks, reached, _cells_at_once(stacks[0])))
+    solutions = closed(stacks, solutions, chunk.resume, BATCHED.goals[1:], limits)
+    return [_first_order(cell, solution, limits) for cell, solution in zip(stacks, solutions, strict=True)]
 
 
-def _per_problem(values: Array) -> Array:
-    """Return (B, K) as (P,)."""
-    return namespace(values).reshape(values, (-1,))
+@dataclass(frozen=True, eq=False)
+class _Chunk:
+    """The problems of a chunk, what runs them along paths, and their alphas and similarities, (A, P)."""
+
+    problems: StackedProblems
+    run: StackedRun
+    alphas: Array
+    similarities: Array
+
+    @classmethod
+    def of(cls, stacks: list[Stack], max_iter: int) -> "_Chunk":
+        """Lay out the problems of stacks that differ in alpha and similarity alone."""
+        xp, problems = namespace(stacks[0].X), StackedProblems(stacks[0])
+        alphas, similarities = (
+            xp.reshape(xp.stack([getattr(c, name) for c in stacks]), (len(stacks), -1))
+            for name in ("alpha", "similarity")
+        )
+        # without other subjects or a centre the similarity has no effect
+        return cls(problems, StackedRun(problems, max_iter), alphas, similarities if problems.similar else 0 * alphas)
+
+    def resume(self, attempt: Attempt, solution: Solution) -> Reached:
+        """Go on with the open problems of a cell, all at once from where they are.
+
+        Those that are lost too: their path was a fine one already, and the first-order method comes after.
+        """
+        again = Again(attempt.open_.ravel(), namespace(solution.n_iter).reshape(solution.n_iter, (-1,)))
+        start, place = _point(self.problems, solution.W, solution.b), attempt.place
+        path = (values[place : place + 1, :] for values in (self.alphas, self.similarities))
+        return _replaced(self.problems, solution, self.run.follow(*path, start, attempt.goal, again))
+
+
+def _cells_at_once(stack: Stack) -> int:
+    """How many cells of a path are certified at once: as many as fit."""
+    B, T, n, d, K = stack.shape
+    return max(1, int(free_bytes(stack.X) // (8 * B * T * K * (16 * n + 8 * d))))
 
 
 def _point(problems: StackedProblems, W: Array, b: Array) -> Point:
@@ -93,8 +113,8 @@ def _point(problems: StackedProblems, W: Array, b: Array) -> Point:
     return Point(slots, b, problems.scores(slots[:, None, ...])[:, 0, ...])
 
 
-def _collect(problems: StackedProblems, found: Found, A: int) -> tuple[Array, Array, Array]:
-    """Return W (A, B, T, d, K), b (A, B, T, K) and n_iter (A, B, K) of what was found, in whatever order."""
+def _collect(problems: StackedProblems, found: Found, A: int) -> Reached:
+    """Return the points of A cells that were found in any order."""
     xp = problems.xp
     order, n_iter = np.empty((2, A, problems.P), dtype=np.int64)
     for i, (key, count) in enumerate(zip(found.keys, found.n_iter)):
@@ -104,86 +124,43 @@ def _collect(problems: StackedProblems, found: Found, A: int) -> tuple[Array, Ar
     W = xp.reshape(xp.take(W, rows, axis=0), (A, problems.P, problems.G, problems.T, problems.r))
     b = xp.reshape(xp.take(b, rows, axis=0), (A, problems.B, problems.K, problems.T))
     counts = like(b, n_iter.reshape(A, problems.B, problems.K), dtype=xp.int64)
-    return problems.coefficients(W), xp.permute_dims(b, (0, 1, 3, 2)), counts
+    return Reached(problems.coefficients(W), xp.permute_dims(b, (0, 1, 3, 2)), counts)
 
 
-def _certified(stacks: list[Stack], W: Array, b: Array, n_iter: Array) -> list[Solution]:
-    """Certify the points of many alphas at once, as more columns of one stack."""
-    B, T, n, d, K = stacks[0].shape
-    together = max(1, int(free_bytes(W) // (8 * B * T * K * (16 * n + 8 * d))))
-    solutions = []
-    for first in range(0, len(stacks), together):
-        part = slice(first, min(first + together, len(stacks)))
-        wide = _side_by_side(stacks[part])
-        found = certify(wide, _columns_last(W[part, ...]), _columns_last(b[part, ...]))
-        for j in range(len(stacks[part])):
-            own = slice(j * K, (j + 1) * K)
-            values = (found.W, found.b, found.primal, found.gap)
-            solutions.append(Solution(*(value[..., own] for value in values), n_iter[first + j, ...]))
-    return solutions
-
-
-def _side_by_side(stacks: list[Stack]) -> Stack:
-    """Return one stack whose columns are those of stacks that differ in alpha and similarity alone."""
-    xp = namespace(stacks[0].X)
-    names = ["sample_weight", "alpha", "group_weights", "similarity"]
-    names += ["center"] if stacks[0].center is not None else []
-    return replace(stacks[0], **{name: xp.concat([getattr(s, name) for s in stacks], axis=-1) for name in names})
-
-
-def _columns_last(values: Array) -> Array:
-    """Return (A, ..., K) as (..., A K)."""
-    xp = namespace(values)
-    moved = xp.moveaxis(values, 0, -2)
-    return xp.reshape(moved, (*moved.shape[:-2], -1))
-
-
-def _better(stack: Stack, before: Solution, again: Found, problems: StackedProblems) -> Solution:
-    """Take what was found again where its value is lower."""
+def _replaced(problems: StackedProblems, before: Solution, again: Found) -> Reached:
+    """Return the points of a solution, those that were found again in the place of theirs."""
     xp = namespace(before.W)
-    W, b, n_iter = before.W, before.b, before.n_iter
-    slots = xp.reshape(problems.slots(W), (problems.P, -1))
-    intercepts = xp.reshape(xp.permute_dims(b, (0, 2, 1)), (problems.P, problems.T))
+    slots = xp.reshape(problems.slots(before.W), (problems.P, -1))
+    intercepts = xp.reshape(xp.permute_dims(before.b, (0, 2, 1)), (problems.P, problems.T))
     rows = np.arange(problems.P)
-    steps = to_numpy(_per_problem(n_iter)).copy()
-    for i, ((_, p), count) in enumerate(zip(again.keys, again.n_iter)):
+    steps = to_numpy(before.n_iter).ravel().copy()
+    for i, ((_, p), count) in enumerate(zip(again.keys, again.n_iter, strict=True)):
         rows[p], steps[p] = problems.P + i, count
-    place = like(W, rows, dtype=xp.int64)
+    place = like(before.W, rows, dtype=xp.int64)
     slots = xp.take(xp.concat([slots, *again.W], axis=0), place, axis=0)
     b = xp.take(xp.concat([intercepts, *again.b], axis=0), place, axis=0)
     W = problems.coefficients(xp.reshape(slots, (1, problems.P, problems.G, problems.T, problems.r)))
     b = xp.permute_dims(xp.reshape(b, (1, problems.B, problems.K, problems.T)), (0, 1, 3, 2))
-    n_iter = like(W, steps.reshape(problems.B, problems.K), dtype=xp.int64)
-    return _merge(before, _certified([stack], W, b, n_iter[None, ...])[0])
+    return Reached(W, b, like(W, steps.reshape(1, problems.B, problems.K), dtype=xp.int64))
 
 
-def _merge(before: Solution, after: Solution) -> Solution:
-    """The points of lower value, with the better of both lower bounds of the optimum."""
-    xp = namespace(before.gap)
-    wins = (after.objective < before.objective) | ~xp.isfinite(before.gap)
-    pairs = [(getattr(after, name), getattr(before, name)) for name in ("W", "b", "objective")]
-    W, b, objective = (where_problems(wins, *pair) for pair in pairs)
-    bounds = [xp.where(xp.isfinite(s.gap), s.objective * (1 - s.gap), 0.0) for s in (before, after)]
-    return Solution(W, b, objective, relative_gap(objective, xp.maximum(*bounds)), after.n_iter)
-
-
-def _first_order(stack: Stack, solution: Solution, tol: float, max_iter: int) -> Solution:
+def _first_order(stack: Stack, solution: Solution, limits: Limits) -> Solution:
     """Give what is still open to the first-order method, from where it stands."""
-    open_ = to_numpy((solution.gap > tol) & (solution.n_iter < max_iter))
+    open_ = is_open(solution, limits)
     for i in np.flatnonzero(open_.any(axis=1)).tolist():
         place = [like(solution.n_iter, index) for index in ([i], np.flatnonzero(open_[i]))]
-        solution = _put(solution, stack, place, tol, max_iter)
+        solution = _put(solution, stack, place, limits)
     return solution
 
 
-def _put(solution: Solution, stack: Stack, place: list[Array], tol: float, max_iter: int) -> Solution:
+def _put(solution: Solution, stack: Stack, place: list[Array], limits: Limits) -> Solution:
     """Solve some columns of one data set by FISTA; the solution with what that found."""
     xp = namespace(solution.W)
     rows, columns = place
     start = [xp.take(xp.take(v, rows, axis=0), columns, axis=v.ndim - 1) for v in (solution.W, solution.b)]
     i = int(rows[0])
-    left = max_iter - int(xp.max(xp.take(solution.n_iter[i, :], columns)))
-    found = Fista().solve(stack.take(rows, columns), tol, left, start)
+    left = limits.max_iter - int(xp.max(xp.take(solution.n_iter[i, :], columns)))
+    found = Fista().solve(stack.take(rows, columns), limits.tol, left, start)
     after = {}
     for name in ("W", "b", "objective", "gap", "n_iter"):
         value = xp.asarray(getattr(solution, name), copy=True)

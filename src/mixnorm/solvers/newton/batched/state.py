@@ -1,16 +1,15 @@
-"""What the stacked Newton's method knows of all problems at a time, as tuples of arrays, and what follows from it."""
+"""What the batched engine knows of all problems at a time, as named tuples of arrays, and what follows from it."""
 
 from typing import NamedTuple
 
 from mixnorm.core.arrays import Array
 from mixnorm.solvers.newton.batched.problems import Look, StackedProblems
-
-#: γ of the normal map in units of one over the group's share of the trace of the Hessian, as in `_newton_problem`.
-_GAMMA = 25.0
+from mixnorm.solvers.newton.rules import stiffness
+from mixnorm.solvers.newton.tuning import BATCHED
 
 
 class Paths(NamedTuple):
-    """Where every problem is to go: alphas and similarities (A, P), and the gap to reach, (P,)."""
+    """The path of every problem: alphas and similarities (A, P), and the gap to reach, (P,)."""
 
     alphas: Array
     similarities: Array
@@ -18,15 +17,15 @@ class Paths(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What every problem is after, (P,).
+    """What every problem is being solved for, (P,).
 
     Attributes
     ----------
-    place : which step of its path it is on the way to
+    place : the step of its path that comes next
     alpha, similarity, goal : the problem it is solving, and the gap to reach
-    on_target : whether that is the step itself, or a waypoint before it
-    fresh : whether it only just set out
-    steps : taken on the way to this place
+    on_target : whether alpha is that of the step itself, or one of the coarse path before it
+    fresh : whether no Newton step was taken for this aim yet
+    steps : Newton steps taken since the last step of the path
     """
 
     place: Array
@@ -39,9 +38,10 @@ class Aim(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How every problem gets on, (P,).
+    """The progress of every problem, (P,).
 
-    The damping; the least gap and value at this aim; steps since there was progress; what the last step was to bring.
+    The damping; the least gap and value for this aim; steps since the last progress; the decrease that the last step
+    predicted.
     """
 
     damping: Array
@@ -51,10 +51,18 @@ class Progress(NamedTuple):
     decrease: Array
 
 
-class Judged(NamedTuple):
-    """A look at all problems: what the host needs to know, (4, P), who enters, the aims from here.
+class Slopes(NamedTuple):
+    """Minus the gradient of the smooth part, (P, G, T, r), and its dual norm on every atom, (P, atoms)."""
 
-    ``flags``: has arrived at its place, steps it took there, asks for atoms, bound of its active groups.
+    descent: Array
+    dual_norms: Array
+
+
+class Assessed(NamedTuple):
+    """A look at all problems: flags for the host, (4, P), the atoms that enter, and the next aims.
+
+    ``flags``: whether it arrived at its step of the path, the steps it took, whether atoms enter, and a bound of the
+    number of active groups.
     """
 
     flags: Array
@@ -77,8 +85,11 @@ class Prepared(NamedTuple):
         At which place an active group stands; −1: not active.
     root : array of shape (P, T, n)
         √(2p) of the trials inside the margin, else 0.
-    u, gamma, slope, residual : arrays of shape (P, G, T, r)
+    u, gamma, residual : arrays of shape (P, G, T, r)
     threshold : array of shape (P, atoms)
+    pull_b : array of shape (P, T)
+        Minus the gradient in the intercepts.
+    similarity, value : arrays of shape (P,)
     """
 
     packed: Array
@@ -90,6 +101,8 @@ class Prepared(NamedTuple):
     gamma: Array
     residual: Array
     threshold: Array
+    pull_b: Array
+    similarity: Array
     value: Array
 
 
@@ -111,11 +124,6 @@ def descent(look: Look, similarity: Array) -> Array:
     return look.pull - 2 * wide(similarity) * look.drawn
 
 
-def dual_norms(problems: StackedProblems, pull: Array) -> Array:
-    """Dual norm of every atom, (P, atoms)."""
-    return problems.penalty.dual_norm(problems.blocks(pull)[..., None])[..., 0]
-
-
 def is_present(problems: StackedProblems, look: Look) -> Array:
     """Atoms that are not zero, or never are, (P, atoms)."""
     return (look.norms > 0) | problems.free if problems.penalty.is_norm else problems.penalised | problems.free
@@ -126,11 +134,17 @@ def value_of(look: Look, aim: Aim) -> Array:
     return look.loss + aim.similarity * look.spread + aim.alpha * look.penalty
 
 
+def slopes_of(problems: StackedProblems, look: Look, similarity: Array) -> Slopes:
+    """Minus the gradient at some similarities, (P,), and its dual norms."""
+    down = descent(look, similarity)
+    return Slopes(down, problems.penalty.dual_norm(problems.blocks(down)[..., None])[..., 0])
+
+
 def gamma_of(problems: StackedProblems, similarity: Array) -> Array:
     """γ of the normal map, (P, atoms)."""
-    return _GAMMA / (stiffness(problems, similarity) * problems.trace)
+    return BATCHED.gamma / (stiffness_of(problems, similarity) * problems.trace)
 
 
-def stiffness(problems: StackedProblems, similarity: Array) -> Array:
+def stiffness_of(problems: StackedProblems, similarity: Array) -> Array:
     """How much stiffer the similarity term makes every atom, (P, atoms): 1 without it."""
-    return 1 + 2 * similarity[:, None] * problems.atom_size / problems.trace
+    return stiffness(similarity[:, None], problems.atom_size, problems.trace)

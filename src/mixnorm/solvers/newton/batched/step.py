@@ -1,16 +1,19 @@
-r"""A Newton step of all problems at once, by the normal map; see `newton` for the formulas.
+r"""A Newton step of all problems at once by the normal map; `mixnorm.solvers.newton.host.solver` has the formulas.
 
 Functions of arrays that never ask the host for anything, so that they can be recorded and replayed. Between `prepare`
-and `advance` the linear systems are solved (`_stacked_system`), whose sizes change from step to step.
+and `advance` the linear systems are solved (`mixnorm.solvers.newton.batched.system`), whose sizes change from step to
+step.
 """
+
+from typing import NamedTuple
 
 from mixnorm.core.arrays import Array
 from mixnorm.core.lq_prox import prox_lq_in_steps
-from mixnorm.solvers.newton.batched.judge import judge
+from mixnorm.solvers.newton.batched.assess import assess
 from mixnorm.solvers.newton.batched.problems import Look, Point, StackedProblems
 from mixnorm.solvers.newton.batched.state import (
     Aim,
-    Judged,
+    Assessed,
     Paths,
     Prepared,
     Progress,
@@ -18,15 +21,30 @@ from mixnorm.solvers.newton.batched.state import (
     descent,
     gamma_of,
     is_present,
-    stiffness,
+    stiffness_of,
     value_of,
     wide,
 )
-from mixnorm.solvers.newton.host.step import LONGEST
+from mixnorm.solvers.newton.rules import AtomValues, is_accepted, normal_map_step, penalty_curvature
+from mixnorm.solvers.newton.tuning import LEAST_DAMPING, MOST_DAMPING, REFUSED_FACTOR
 
-#: What the damping is multiplied with where no length will do, and its bounds.
-_REFUSED_FACTOR = 1e3
-_MIN_DAMPING, _MAX_DAMPING = 1e-10, 1e3
+
+class _Bend(NamedTuple):
+    """The penalty at a point: R, diagonal, k √c and gradient on slots, and γ of the normal map on atoms."""
+
+    scale: Array
+    diagonal: Array
+    direction: Array
+    slope: Array
+    gamma: Array
+
+
+class Advanced(NamedTuple):
+    """Where a step led: the points, what every problem aims at from there, and how it gets on."""
+
+    point: Point
+    aim: Aim
+    progress: Progress
 
 
 def enter(problems: StackedProblems, point: Point, look: Look, aim: Aim, entering: Array) -> tuple[Point, Look]:
@@ -62,25 +80,25 @@ def _prox(problems: StackedProblems, W: Array, threshold: Array) -> Array:
 
 def enter_and_prepare(
     problems: StackedProblems, point: Point, look: Look, aim: Aim, entering: Array, damping: Array
-) -> tuple[Point, Array, "Prepared"]:
-    """Let atoms enter, then prepare the step; also return the pull of the intercepts."""
+) -> tuple[Point, Prepared]:
+    """Let atoms enter, then prepare the step."""
     point, look = enter(problems, point, look, aim, entering)
-    return point, look.pull_b, prepare(problems, point, look, aim, damping)
+    return point, prepare(problems, point, look, aim, damping)
 
 
 def only_prepare(
     problems: StackedProblems, point: Point, look: Look, aim: Aim, damping: Array
-) -> tuple[Point, Array, "Prepared"]:
+) -> tuple[Point, Prepared]:
     """Prepare the step where nothing enters."""
-    return point, look.pull_b, prepare(problems, point, look, aim, damping)
+    return point, prepare(problems, point, look, aim, damping)
 
 
 def prepare(problems: StackedProblems, point: Point, look: Look, aim: Aim, damping: Array) -> Prepared:
     """Curvature and slope of the penalty, right-hand sides, and which groups are active."""
     xp = problems.xp
     present = is_present(problems, look)
-    scale, diagonal, direction, slope, gamma = _penalty_curvature(problems, point.W, look, aim, (damping, present))
-    residual = slope - descent(look, aim.similarity)
+    bend = _penalty_bend(problems, point.W, look, aim, damping)
+    residual = bend.slope - descent(look, aim.similarity)
     groups = problems.groups_with(present)
     order = xp.argsort(xp.astype(groups, xp.int8), axis=1, descending=True, stable=True)
     place = xp.argsort(order, axis=1)
@@ -89,75 +107,55 @@ def prepare(problems: StackedProblems, point: Point, look: Look, aim: Aim, dampi
     packed_rows = xp.where(active, problems.range_P[:, None] * problems.G + order, problems.P * problems.G)
     group = xp.where(active, order, problems.G)[:, None, :]
     trial_rows = problems.first_rows[:, :, None] + group
-    parts = xp.stack([scale, diagonal, direction, -scale * residual], axis=2)
+    parts = xp.stack([bend.scale, bend.diagonal, bend.direction, -bend.scale * residual], axis=2)
     packed = xp.concat([xp.reshape(parts, (problems.P * problems.G, -1)), problems.no_group], axis=0)
     inside = problems.margins(point.Zw, point.b) < 1
-    threshold = gamma * aim.alpha[:, None] * problems.safe_beta
-    gamma = problems.of_atoms(gamma)
+    threshold = bend.gamma * aim.alpha[:, None] * problems.safe_beta
+    gamma = problems.of_atoms(bend.gamma)
     return Prepared(
         packed,
         packed_rows,
         trial_rows,
         xp.where(groups, place, -1),
         xp.where(inside, problems.root_weight, 0.0),
-        point.W + gamma * slope,
-        gamma + xp.zeros_like(slope),
+        point.W + gamma * bend.slope,
+        gamma + xp.zeros_like(bend.slope),
         residual,
         threshold,
+        look.pull_b,
+        aim.similarity,
         value_of(look, aim),
     )
 
 
-def _penalty_curvature(problems: StackedProblems, W: Array, look: Look, aim: Aim, rest: tuple[Array, Array]):
-    """R, diagonal, k √c and gradient of the penalty at W, on slots; and the γ of the normal map, on atoms.
+def _penalty_bend(problems: StackedProblems, W: Array, look: Look, aim: Aim, damping: Array) -> _Bend:
+    """Curvature and gradient of the penalty at W.
 
-    The diagonal contains the curvature of the damping and, without a metric, of the similarity term; γ is 0 where the
-    penalty is smooth.
+    The diagonal contains the curvature of the damping and, without a metric, of the similarity term.
     """
     xp, q, atoms = problems.xp, problems.q, problems.of_atoms
-    damping, present = rest
+    present = is_present(problems, look)
     mask = atoms(present) & problems.real
     own = wide(damping) * problems.bend
     if problems.root_rows is None:
         own = own + 2 * wide(aim.similarity)
-    one, zero = xp.astype(mask, W.dtype), xp.zeros_like(W)
-    tau = xp.where(present, aim.alpha[:, None] * problems.finite_beta, 0.0)
+    scale, tau = xp.astype(mask, W.dtype), xp.where(present, aim.alpha[:, None] * problems.finite_beta, 0.0)
     if not problems.penalty.is_norm:
-        return one, xp.where(mask, atoms(tau) + own, 1.0), zero, atoms(tau) * W, xp.zeros_like(tau)
-    bent = present & problems.penalised
-    norm = xp.where(bent, look.norms, 1.0)
-    gamma = xp.where(bent, gamma_of(problems, aim.similarity), 0.0)
-    sign = xp.sign(W)
-    if q == 1:
-        return one, xp.where(mask, own, 1.0), zero, atoms(tau) * sign, gamma
-    ratio = xp.abs(W) / atoms(norm)
-    weight = xp.minimum((q - 1) * tau / norm, 1e8 * problems.trace)
-    if q == 2:
-        direction = xp.where(atoms(bent), W / atoms(norm), 0.0)
-        slope, scale = atoms(tau) * direction, one
-    else:
-        direction = xp.where(atoms(bent), sign * ratio ** (q / 2), 0.0)
-        slope = atoms(tau) * sign * ratio ** (q - 1)
-        scale = one * xp.where(atoms(bent), ratio ** (1 - q / 2), 1.0)
-        # For small coefficients the step must be long in u, where the prox is smooth, not in w, where it is not.
-        longer = norm / xp.where(tau > 0, tau, 1.0) / stiffness(problems, aim.similarity)
-        gamma = xp.where(bent, xp.maximum(gamma, xp.minimum(longer, LONGEST * gamma)), 0.0)
-    diagonal = xp.where(mask, atoms(weight) + own * scale**2, 1.0)
-    return scale, diagonal, direction * atoms(xp.sqrt(weight)), slope, gamma
+        diagonal = xp.where(mask, atoms(tau) + own, 1.0)
+        return _Bend(scale, diagonal, xp.zeros_like(W), atoms(tau) * W, xp.zeros_like(tau))
+    values = AtomValues(look.norms, tau, problems.trace, atoms)
+    bent = penalty_curvature(xp, q, W, values)
+    scale = scale if bent.scale is None else scale * bent.scale
+    diagonal = xp.where(mask, atoms(bent.weight) + own * scale**2, 1.0)
+    gamma = normal_map_step(xp, q, gamma_of(problems, aim.similarity), values, stiffness_of(problems, aim.similarity))
+    return _Bend(scale, diagonal, bent.direction * atoms(xp.sqrt(bent.weight)), bent.slope, gamma)
 
 
-def advance(
-    problems: StackedProblems,
-    point: Point,
-    judged: tuple[Aim, Progress],
-    prepared: Prepared,
-    step: Step,
-    pull_b: Array,
-) -> tuple[Point, Aim, Progress]:
+def advance(problems: StackedProblems, before: Advanced, prepared: Prepared, step: Step) -> Advanced:
     """Try several lengths of the step through the prox at once; take the first that lowers the objective enough."""
     xp = problems.xp
-    aim, progress = judged
-    decrease = xp.sum(pull_b * step.db, axis=1) - xp.sum(prepared.residual * step.dw, axis=(1, 2, 3))
+    point, aim, progress = before
+    decrease = xp.sum(prepared.pull_b * step.db, axis=1) - xp.sum(prepared.residual * step.dw, axis=(1, 2, 3))
     predicted = step.bent + prepared.residual + wide(progress.damping) * problems.bend * step.dw
     if problems.similar:
         predicted = predicted + 2 * wide(aim.similarity) * problems.drawn(problems.spread(step.dw))
@@ -168,20 +166,17 @@ def advance(
         W = _prox(problems, W, prepared.threshold[:, None, :])
     tried = Point(W, point.b[:, None, :] + lengths[:, None] * step.db[:, None, :], problems.scores(W))
     reached = problems.value(tried, aim.alpha, aim.similarity)
-    value = prepared.value[:, None]
-    enough = reached <= value - 1e-4 * lengths * decrease[:, None]
-    # Near the optimum the decrease drowns in rounding: then a full step is taken unless it visibly climbs.
-    drowned = (decrease[:, None] <= 1e-9 * value) & (reached <= value * (1 + 1e-14))
+    low_enough = is_accepted(reached, prepared.value[:, None], lengths, decrease[:, None])
     # A system that was not positive definite gives any step at all: it must at least lead down.
-    taken = (enough | drowned) & (decrease[:, None] >= 0)
+    taken = low_enough & (decrease[:, None] >= 0)
     accepted = xp.any(taken, axis=1)
     first = xp.argmax(xp.astype(taken, xp.int8), axis=1)
-    factor = xp.where(accepted, xp.take(problems.damping_factors, first), _REFUSED_FACTOR)
-    damping = _clip(xp, progress.damping * factor, _MIN_DAMPING, _MAX_DAMPING)
+    factor = xp.where(accepted, xp.take(problems.damping_factors, first), REFUSED_FACTOR)
+    damping = _clip(xp, progress.damping * factor, LEAST_DAMPING, MOST_DAMPING)
     decrease = xp.where(accepted, decrease, float("inf"))
     progress = Progress(damping, progress.best, progress.lowest, progress.waited + 1, decrease)
     aim = Aim(*aim[:5], xp.zeros_like(aim.fresh), aim.steps + 1)
-    return _chosen(problems, point, tried, first, accepted), aim, progress
+    return Advanced(_chosen(problems, point, tried, first, accepted), aim, progress)
 
 
 def _chosen(problems: StackedProblems, point: Point, tried: Point, first: Array, accepted: Array) -> Point:
@@ -201,7 +196,9 @@ def _clip(xp, values: Array, least: float, most: float) -> Array:
     return xp.where(values < least, least, xp.where(values > most, most, values))
 
 
-def advance_and_judge(problems: StackedProblems, max_iter: int, paths: Paths, *rest) -> tuple[Point, Judged]:
+def advance_and_assess(
+    problems: StackedProblems, max_iter: int, paths: Paths, before: Advanced, prepared: Prepared, step: Step
+) -> tuple[Point, Assessed]:
     """Take the step, and look where it led."""
-    point, aim, progress = advance(problems, *rest)
-    return point, judge(problems, max_iter, paths, point, aim, progress)
+    after = advance(problems, before, prepared, step)
+    return after.point, assess(problems, max_iter, paths, *after)

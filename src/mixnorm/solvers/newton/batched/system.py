@@ -1,12 +1,13 @@
-"""The linear systems of a Newton step of all problems, gathered to their active groups and solved by the batch.
+"""The linear systems of a Newton step of all problems, reduced to their active groups and solved in batches.
 
 The active groups of a problem come first, so that all systems of a batch have the size of its largest; what is left
-over is a group of zeros with the identity on the diagonal. See `_newton_system` for the matrices.
+over is a group of zeros with the identity on the diagonal. `mixnorm.solvers.newton.host.system` has the matrices.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,7 @@ _SIZES, _BATCHES, _LARGEST_RECORDED = 8, 4, 512
 class Load:
     """What the host knows of the systems, (P,).
 
-    Which problems run, bounds of their active groups, and whether their subjects are drawn to their mean.
+    Which problems run, bounds of their active groups, and whether a similarity to their mean couples their subjects.
     """
 
     running: np.ndarray
@@ -36,7 +37,7 @@ class Load:
 
 
 class Systems:
-    """Solves the systems of all problems, in so many bytes at a time."""
+    """Solves the systems of all problems within a limit of memory, in bytes."""
 
     def __init__(self, problems: StackedProblems, room: int):
         self._problems, self._room = problems, room
@@ -44,8 +45,8 @@ class Systems:
         self._pool: list = []
         self._sent: tuple[bytes, tuple[Array, Array]] = (b"", ())
 
-    def plan(self, load: Load) -> Callable[[Prepared, Array, Array], Step]:
-        """Return what solves the systems of the running problems; the steps of the others are zero.
+    def plan(self, load: Load) -> Callable[[Prepared], Step]:
+        """Return a function that solves the systems of the running problems; the steps of the others are zero.
 
         Made before the step is prepared, since a device that has work to do keeps what is sent to it waiting.
         """
@@ -76,28 +77,26 @@ class Systems:
     def _replay(self, size: tuple[int, int], ids: Array, places: Array) -> Callable:
         if size not in self._recorded:
             self._recorded[size] = Recorded(partial(solve_padded, self._problems, size[1]), self._pool)
-        return lambda prepared, *rest: self._recorded[size](prepared, rest, ids, places)
+        return lambda prepared: self._recorded[size](prepared, ids, places)
 
 
 def _roundings(largest: int, number: int) -> list[int]:
-    """Sizes up to the largest, so many, evenly spread."""
+    """Return so many sizes up to the largest, evenly spread."""
     return sorted({-(-largest * i // number) for i in range(1, number + 1)})
 
 
 def padded_places(ids: np.ndarray, P: int, M: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return M problems, those asked for first, and at which place of them each of P problems stands, M: at none."""
+    """Return M problems, those in ``ids`` first, and the place of each of P problems among them; M: it has none."""
     places = np.full(P, M)
     places[ids] = np.arange(len(ids))
     return np.concatenate([ids, np.full(M - len(ids), ids[0])]), places
 
 
-def solve_padded(
-    problems: StackedProblems, a: int, prepared: Prepared, rest: tuple[Array, Array], ids: Array, places: Array
-) -> Step:
+def solve_padded(problems: StackedProblems, a: int, prepared: Prepared, ids: Array, places: Array) -> Step:
     """Solve the systems of some problems of one subject with at most a active groups, of `padded_places`."""
     xp = problems.xp
     M = ids.shape[0]
-    rows, db = _solve_batch(problems, prepared, rest, ids, a, False)
+    rows, db = _solve_batch(problems, prepared, ids, a, False)
     flat = xp.concat([rows, xp.zeros_like(rows[:1, :])], axis=0)
     spread, places_ = prepared.spread, places[:, None]
     where = xp.where((spread >= 0) & (places_ < M), places_ * a + spread, M * a)
@@ -107,9 +106,7 @@ def solve_padded(
     return Step(steps[:, :, 0, ...], steps[:, :, 1, ...], db)
 
 
-def _solve_batches(
-    problems: StackedProblems, load: Load, batches: list, prepared: Prepared, pull_b: Array, similarity: Array
-) -> Step:
+def _solve_batches(problems: StackedProblems, load: Load, batches: list, prepared: Prepared) -> Step:
     """Solve the systems of some problems, batch by batch, and spread the solutions over all groups."""
     xp = problems.xp
     P, G, T, r = problems.P, problems.G, problems.T, problems.r
@@ -118,7 +115,7 @@ def _solve_batches(
         a = int(load.counts[ids].max())
         coupled = bool(load.coupled[ids].any())
         some = None if len(ids) == P else like(prepared.root, ids, dtype=xp.int64)
-        pieces.append(_solve_batch(problems, prepared, (pull_b, similarity), some, a, coupled))
+        pieces.append(_solve_batch(problems, prepared, some, a, coupled))
         first[:, ids] = row[:, None] + np.array([[a], [1]]) * np.arange(len(ids))
         row += np.array([a * len(ids), len(ids)])
     first = np.where(first < 0, row[:, None], first)
@@ -154,7 +151,7 @@ def _batches(problems: StackedProblems, load: Load, room: int) -> list[np.ndarra
 
 
 def _solve_batch(
-    problems: StackedProblems, prepared: Prepared, rest: tuple, ids: Array | None, a: int, coupled: bool
+    problems: StackedProblems, prepared: Prepared, ids: Array | None, a: int, coupled: bool
 ) -> tuple[Array, Array]:
     """Solve the systems of some problems (None: all, in order) with at most a active groups.
 
@@ -163,7 +160,6 @@ def _solve_batch(
     xp = problems.xp
     T, r, n = problems.T, problems.r, problems.n
     m = a * r
-    pull_b, similarity = rest
     if ids is None:
         M, chosen = problems.P, lambda values: values
     else:
@@ -179,14 +175,14 @@ def _solve_batch(
     scaled = 1 < problems.q < 2 or (problems.single_atoms and T > 1)
     S = hessian
     if problems.root_rows is not None:
-        S = S + 2 * chosen(similarity)[:, None, None, None] * _active_metric(problems, chosen, prepared, a)
+        S = S + 2 * chosen(prepared.similarity)[:, None, None, None] * _active_metric(problems, chosen, prepared, a)
     S = S * scale[..., :, None] * scale[..., None, :] if scaled else S
     lean = None
     if problems.fit_intercept:
         against = xp.matmul(rows, (chosen(problems.y_of) * root)[..., None])[..., 0]
         total = xp.sum(root**2, axis=-1, keepdims=True)
         total = xp.where(total > 0, total, 1.0)
-        g_b = -chosen(pull_b)[..., None]
+        g_b = -chosen(prepared.pull_b)[..., None]
         seen = scale * against if scaled else against
         lean = seen / xp.sqrt(total)
         right = right + seen * (g_b / total)
@@ -197,8 +193,8 @@ def _solve_batch(
             roots = xp.reshape(problems.root_rows, (problems.B * T * (problems.G + 1), -1))
             common = xp.take(roots, xp.reshape(chosen(prepared.trial_rows)[..., :a], (-1,)), axis=0)
             common = xp.reshape(common, (M, T, m, -1))
-        common = xp.sqrt(2 * chosen(similarity) / T)[:, None, None, None] * scale[..., None] * common
-    dw = _solve(problems, S, (diagonal, direction, lean), right, common)
+        common = xp.sqrt(2 * chosen(prepared.similarity) / T)[:, None, None, None] * scale[..., None] * common
+    dw = _solve(problems, _Matrix(S, diagonal, direction, lean, common), right)
     dw = scale * dw if scaled else dw
     bent = xp.matmul(hessian, dw[..., None])[..., 0]
     db = xp.zeros_like(dw[..., 0])
@@ -219,18 +215,32 @@ def _active_metric(problems: StackedProblems, chosen: Callable, prepared: Prepar
     return xp.reshape(blocks, (-1, T, a * r, a * r))
 
 
-def _solve(problems: StackedProblems, S: Array, parts: tuple, right: Array, common: Array | None) -> Array:
-    """Solve (blockdiag_t(S_t + diagonal_t − lean_t lean_t') − Σ_g k_g k_g' − the mean's part) z = right, (M, T, m)."""
+class _Matrix(NamedTuple):
+    """blockdiag_t(S_t + diagonal_t − lean_t lean_t') − Σ_g k_g k_g' − common common', k_g = direction on group g.
+
+    S (M, T, m, m), the others (M, T, m); common (M, T, m, c), what couples subjects through their mean, or None; lean
+    is what eliminating the intercepts leaves, or None.
+    """
+
+    S: Array
+    diagonal: Array
+    direction: Array
+    lean: Array | None
+    common: Array | None
+
+
+def _solve(problems: StackedProblems, matrix: _Matrix, right: Array) -> Array:
+    """Solve a batch of systems with right-hand sides (M, T, m)."""
     xp = problems.xp
     M, T, m = right.shape
     a = m // problems.r
-    diagonal, direction, lean = parts
+    S, diagonal, direction, lean, common = matrix
     lean = [] if lean is None else [lean[..., None]]
     directions = []
     if problems.penalty.is_norm and problems.q > 1:
         unit = xp.eye(a, dtype=S.dtype, device=S.device)[:, None, :]
         directions = [xp.reshape(xp.reshape(direction, (M, T, a, problems.r, 1)) * unit, (M, T, m, a))]
-    # One subject: all in one matrix. Several: only what is each one's own; what they share by a Schur complement.
+    # One subject: all in one matrix. Several: one matrix each; what couples them by a Schur complement.
     columns = lean + directions if T == 1 else lean
     S = S - _square(columns) if columns else xp.asarray(S, copy=True)
     S = add_to_diagonal(S, diagonal)

@@ -1,4 +1,4 @@
-"""One problem of a stack, as Newton's method sees it, with what is kept along its path."""
+"""Newton's method on one problem of a stack: looks at the whole problem, and steps on the atoms that are present."""
 
 from dataclasses import replace
 from functools import cached_property
@@ -6,7 +6,6 @@ from functools import cached_property
 import numpy as np
 
 from mixnorm.core.arrays import to_numpy
-from mixnorm.core.certificate import NOTHING
 from mixnorm.core.groups import Groups
 from mixnorm.core.intercept import solve_intercept
 from mixnorm.core.losses import SquaredHinge
@@ -15,39 +14,32 @@ from mixnorm.core.problem import Stack
 from mixnorm.solvers.newton.host.atoms import Atoms
 from mixnorm.solvers.newton.host.hessian import WorkingHessian
 from mixnorm.solvers.newton.host.metric_system import Factors
-from mixnorm.solvers.newton.host.state import Active, Point, times
-from mixnorm.solvers.newton.host.step import Slopes, newton_step
-
-_MAX_INNER = 30
-#: Newton steps for the intercepts before the general method takes over.
-_FEW = 6
-#: Looks at the whole problem without progress before it is given up.
-_PATIENCE = 5
-#: The same where atoms still ask to enter: some enter and leave in turn for ever.
-_LIMIT = 20
-#: Steps after which another start is more likely to help than more steps.
-_MOST_STEPS, _MOST_PER_COEFFICIENT = 300, 5
-#: How often a proximal gradient step is shortened.
-_MAX_SHORTER = 12
-#: A decrease of the value by this share of the gap is progress.
-_PROGRESS = 1e-4
-#: γ of the normal map in units of one over the group's share of the trace of the Hessian; measured, flat around this.
-_GAMMA = 10.0
-#: The coarse path by which a far alpha is approached: its ratio, and the gap that is enough on it; and a finer one.
-_COARSE, _FINE = (0.2, 1e-1), (0.4, 1e-2)
-#: So small a share of alpha_max is far even where trials are many: there the jump leaves no trial inside the margin,
-#: and with them goes all curvature.
-_NEAR = 1e-4
-#: So many trials for every coefficient are plenty.
-_PLENTY = 3.0
-#: How many groups may enter together, at least and as a share of those present, from so many trials per coefficient.
-_GROUPS_AT_ONCE = ((_PLENTY, (16, 2.0)), (1.0, (8, 1.0)), (0.0, (2, 0.2)))
-#: With ℓ1, how many coefficients may enter together, and from which correlation on two of them may not.
-_MOST_AT_ONCE, _ALIKE = 4, 0.3
-#: So few coefficients may all be woken at once, if there are four times as many trials.
-_TINY = 32
-#: Levenberg-Marquardt damping to begin with, in units of the Hessian's diagonal.
-_DAMPING = 1e-6
+from mixnorm.solvers.newton.host.state import Active, Level, Look, Point, Position, times
+from mixnorm.solvers.newton.host.step import newton_step
+from mixnorm.solvers.newton.rules import (
+    asks_to_enter,
+    gap_estimate,
+    is_given_up,
+    is_progress,
+    next_alpha,
+    number_to_enter,
+    stiffness,
+    unmet_equality,
+)
+from mixnorm.solvers.newton.tuning import (
+    ALIKE,
+    DAMPING,
+    HOST,
+    INNER_STEPS,
+    INTERCEPT_STEPS,
+    MOST_STEPS,
+    MOST_STEPS_PER_COEFFICIENT,
+    NEAR,
+    PLENTY,
+    SHORTER_STEPS,
+    TINY,
+    CoarsePath,
+)
 
 
 class Problem:
@@ -59,7 +51,7 @@ class Problem:
         self.p = np.ascontiguousarray(p[:, used])
         self.y = to_numpy(stack.y)[i][:, used]
         self.Z = to_numpy(stack.X)[i][:, used]
-        self.Z *= self.y[:, :, None]  # in place: memory that is new takes longer to get than the product
+        self.Z *= self.y[:, :, None]  # in place: allocating memory takes longer than the product
         self.loss: SquaredHinge = stack.loss
         self.penalty = stack.penalty
         self.fit_intercept = stack.fit_intercept
@@ -87,26 +79,26 @@ class Problem:
             self.bend = self.factors.evened(self.bend)
         self.trace = self.atoms.sums(self.bend)
         self._active: Active | None = None
-        self._seen: tuple[tuple | None, float] = None, 0.0
-        self._is_tiny = self.atom_of.size <= _TINY and self.p.shape[1] >= 4 * d
-        plenty = self.p.shape[1] / d  # trials for every coefficient
-        self._may_jump = self._is_tiny or (T == 1 and self.q == 2 and plenty >= _PLENTY)
-        self._at_once = next(groups for least, groups in _GROUPS_AT_ONCE if plenty >= least)
+        self._look: Look | None = None
+        self._look_similarity = 0.0
+        self._is_tiny = self.atom_of.size <= TINY and self.p.shape[1] >= 4 * d
+        trials_per_coefficient = self.p.shape[1] / d
+        self._may_jump = self._is_tiny or (T == 1 and self.q == 2 and trials_per_coefficient >= PLENTY)
+        self._entry_limit = HOST.entry_limit(trials_per_coefficient)
         self._inverse = np.divide(0.25, self.p, where=self.p > 0, out=np.zeros_like(self.p))
-        self.damping = _DAMPING
+        self.damping = DAMPING
 
     def _factors(self, groups: Groups) -> Factors | None:
-        """The metric's factors, where the Newton system of several subjects can be solved by them."""
-        usable = isinstance(self.metric, KroneckerMetric) and self.q == 2 and self.center is None
-        usable = usable and len(self.Z) > 1 and np.array_equal(self.metric.layout, groups.layout)
-        return Factors.of(self.metric) if usable else None
+        """The metric's factors, where the Newton system can be solved by them."""
+        usable = isinstance(self.metric, KroneckerMetric) and self.q == 2
+        return Factors.of(self.metric) if usable and np.array_equal(self.metric.layout, groups.layout) else None
 
     def point(self, W: np.ndarray, b: np.ndarray) -> Point:
         """Return the point of some coefficients (T, d) and intercepts (T,)."""
         return Point(W, b, times(W, self.Z.transpose(0, 2, 1)))
 
     def weigh(self, beta: np.ndarray, point: Point) -> Point:
-        """Take other group weights, of groups that are atoms; return the point without those that are now out."""
+        """Set other group weights, of groups that are atoms; return the point without groups of infinite weight."""
         if self.q == 1 or np.array_equal(beta, self.beta):
             return point
         self._set_weights(beta)
@@ -121,88 +113,80 @@ class Problem:
         self._limited = ((beta > 0) & np.isfinite(beta)).nonzero()[0]
 
     def approach(self, alpha: float, point: Point, max_iter: int) -> tuple[Point, int]:
-        """From the zero model go down a coarse path to near alpha, since a far jump wakes too many groups at once.
+        """From the zero model go down a coarse path to near alpha: a far jump lets too many groups enter at once.
 
-        Where trials are many, whoever wakes in vain soon leaves again, and the jump is quicker.
+        Where trials are many, groups that enter in vain soon leave again, and the jump is quicker.
         """
         if not self.penalty.is_norm or point.W.any():
             return point, 0
-        point, top = self._nothing_chosen(point)
-        if self._may_jump and alpha >= _NEAR * top:
+        point, top = self._zero_model(point)
+        if self._may_jump and alpha >= NEAR * top:
             return point, 0
-        # Where q is near 1 and trials are few, a path that is too coarse loses itself among edges.
-        ways = _FINE if 1 < self.q < 1.2 and self.p.shape[1] < self.Z.shape[2] else _COARSE
-        return self._descend(top, alpha, point, ways, max_iter)
+        is_fine = 1 < self.q < 1.2 and self.p.shape[1] < self.Z.shape[2]
+        return self._go_down(top, alpha, point, HOST.fine if is_fine else HOST.coarse, max_iter)
 
-    def careful(self, alpha: float, max_iter: int) -> tuple[Point, int]:
-        """From the zero model go down a fine path to near alpha: slow, and seldom lost."""
-        point, top = self._nothing_chosen(Point.zero(*self.Z.shape))
+    def restart(self, alpha: float, max_iter: int) -> tuple[Point, int]:
+        """From the zero model go down the fine path to near alpha, with any penalty: slow, but it seldom fails."""
+        point, top = self._zero_model(Point.zero(*self.Z.shape))
         if not self.penalty.is_norm:
-            top = float(self.trace.max())
-        return self._descend(top, alpha, point, _FINE, max_iter)
+            top = float(self.trace.max())  # from here on the penalty has more curvature than the loss
+        return self._go_down(top, alpha, point, HOST.fine, max_iter)
 
-    def _nothing_chosen(self, point: Point) -> tuple[Point, float]:
-        """The zero model with its exact intercepts, and the least alpha at which it is the best one."""
-        point, a = self._exact_intercept(point)
-        norms, limited = self.atoms.dual_norms(self._descent(point, a)), self.beta > 0
-        return point, float(np.max(norms[limited] / self.beta[limited], initial=0.0))
+    def _zero_model(self, point: Point) -> tuple[Point, float]:
+        """Return the zero model with its exact intercepts, and the least alpha at which it is the optimum."""
+        seen, limited = self._look_at(point), self.beta > 0
+        return seen.point, float(np.max(seen.dual_norms[limited] / self.beta[limited], initial=0.0))
 
-    def _descend(self, top: float, alpha: float, point: Point, ways: tuple, max_iter: int) -> tuple[Point, int]:
-        """Solve at shares of ``top`` above alpha; ``ways``: their ratio, and the gap that is enough."""
-        steps, (step, enough) = 0, ways
-        current = step * top
+    def _go_down(self, top: float, alpha: float, point: Point, path: CoarsePath, max_iter: int) -> tuple[Point, int]:
+        """Solve at the alphas of a coarse path from ``top`` to above alpha; return the point and the steps."""
+        steps, current = 0, next_alpha(np, alpha, top, path.ratio)
         while current > alpha and steps < max_iter:
-            point, taken = self.solve(current, point, enough, max_iter - steps)
+            point, taken = self.solve(float(current), point, path.gap, max_iter - steps)
             steps += taken
-            current *= step
+            current = next_alpha(np, alpha, current, path.ratio)
         return point, steps
 
     def solve(self, alpha: float, point: Point, tol: float, max_iter: int) -> tuple[Point, int]:
         """Descend from a point until the relative gap is at most tol; return the point and the number of steps."""
         tau = alpha * self.beta
-        gamma = _GAMMA / np.maximum(self.stiffness() * self.trace, 1e-300)
-        steps, best, closest, waited = 0, (np.inf, point), np.inf, 0
-        look, limit = 0, min(max_iter, max(_MOST_STEPS, _MOST_PER_COEFFICIENT * self.atom_of.size))
+        level = Level(tau, HOST.gamma / np.maximum(self.stiffness() * self.trace, 1e-300))
+        limit = min(max_iter, max(MOST_STEPS, MOST_STEPS_PER_COEFFICIENT * self.atom_of.size))
+        steps, look, waited, least_gap, best = 0, 0, 0, np.inf, (np.inf, point)
         while True:
-            point, a, descent, norms = self._seen_at(point)
-            value, gap = self._value_and_gap(point, a, (descent, norms), tau)
-            # without a norm the gap says how much is left: a decrease by less than a share of it leads nowhere
-            enough = 1e-13 if self.penalty.is_norm else max(_PROGRESS * gap, 1e-13)
-            waited = 0 if gap < 0.9 * closest or value < (1 - enough) * best[0] else waited + 1
-            closest = min(closest, gap)
+            seen = self._look_at(point)
+            point = seen.point
+            value, gap = self._value_and_gap(seen, tau)
+            waited = 0 if is_progress(gap, least_gap, value, best[0], self.penalty.is_norm) else waited + 1
+            least_gap = min(least_gap, gap)
             # by its value, not by its gap: of two points without a certificate the lower one is the better model
             best = min(best, (value, point), key=lambda pair: pair[0])
-            if value <= NOTHING or (gap <= tol and look > 0):
+            if gap <= tol and look > 0:
                 return point, steps
             if steps >= limit:
                 return best[1], steps
             present = self._present(point)
-            entering = self._violators(present, norms, tau)
+            entering = self._entering(present, seen.dual_norms, tau)
             # A zero model is only taken where nothing asks to enter, however little it would bring.
             if gap <= tol and not len(entering):
                 return point, steps
-            if waited > _PATIENCE and (not len(entering) or waited > _LIMIT):
+            if is_given_up(waited, not len(entering), HOST):
                 return best[1], steps
-            known = (a, descent)
-            # A new alpha first moves those that are there: many that ask to enter before that would leave again.
+            position = Position(point, value, seen)
+            # At a new alpha the present atoms move first: many that ask to enter before that would leave again.
             if len(entering) and (look > 0 or not present.any()):
-                point = self._enter(point, entering, descent, tau, gamma)
+                position = self._enter(seen, entering, level)
                 present[entering] = True
-                value, known = self.smooth_value(point.Zw, point.W, point.b) + self.atoms.value(point.W, tau), None
             elif waited and 1 < self.q < 2:
-                point, value, known = *self._forward_backward(point, value, descent, tau, gamma), None
-                present = self._present(point)
+                position = self._proximal_step(position, level)
+                present = self._present(position.point)
             goal = max(0.1 * tol, 0.05 * gap)
-            taken, point = self._inner((point, value, known), present, tau, gamma, goal, max_iter - steps)
+            taken, point = self._inner(position, present, level, goal, max_iter - steps)
             steps += max(taken, 1)
             look += 1
 
     def stiffness(self) -> np.ndarray:
-        """How much stiffer the similarity term makes every atom, (atoms,): 1 without it.
-
-        A prox step bends, and bends subjects apart; where that is dear, steps through the prox must be short.
-        """
-        return 1 + 2 * self.similarity * self._drawn_size / np.maximum(self.trace, 1e-300)
+        """How much stiffer the similarity term makes every atom, (atoms,): 1 without it."""
+        return stiffness(self.similarity, self._drawn_size, np.maximum(self.trace, 1e-300))
 
     @cached_property
     def _drawn_size(self) -> np.ndarray:
@@ -212,22 +196,22 @@ class Problem:
 
     # One look at the whole problem.
 
-    def _seen_at(self, point: Point) -> tuple[Point, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the point with its exact intercepts, its dual variable, descent and dual norms.
+    def _look_at(self, point: Point) -> Look:
+        """Look at a point, its intercepts solved exactly.
 
         The point where one alpha ends is that where the next one begins: it is not looked at twice.
         """
-        seen, similarity = self._seen
-        if seen is None or seen[0] is not point or similarity != self.similarity:
+        if self._look is None or self._look.point is not point or self._look_similarity != self.similarity:
             point, a = self._exact_intercept(point)
             descent = self._descent(point, a)
-            self._seen = seen, _ = (point, a, descent, self.atoms.dual_norms(descent)), self.similarity
-        return seen
+            self._look = Look(point, a, descent, self.atoms.dual_norms(descent))
+            self._look_similarity = self.similarity
+        return self._look
 
     def _exact_intercept(self, point: Point) -> tuple[Point, np.ndarray]:
         """Solve the intercepts exactly; return the point and its dual variable, (T, n)."""
         a = self.dual(point)
-        for _ in range(_FEW if self.fit_intercept else 0):
+        for _ in range(INTERCEPT_STEPS if self.fit_intercept else 0):
             pull = np.vecdot(a, self.y)
             if np.all(np.abs(pull) <= 2e-15 * a.sum(axis=1)):
                 break
@@ -280,6 +264,10 @@ class Problem:
             value += self.similarity * np.vdot(deviation, deviation)
         return float(value)
 
+    def _value(self, point: Point, tau: np.ndarray) -> float:
+        """Value of the problem at a point."""
+        return self.smooth_value(point.Zw, point.W, point.b) + self.atoms.value(point.W, tau)
+
     def _present(self, point: Point) -> np.ndarray:
         """Atoms that are not zero, or never are."""
         present = np.zeros(len(self.beta), dtype=bool)
@@ -289,85 +277,85 @@ class Problem:
             present |= np.isfinite(self.beta)
         return present
 
-    def _violators(self, present: np.ndarray, norms: np.ndarray, tau: np.ndarray) -> np.ndarray:
-        """The absent atoms whose gradient asks most for them: few at a time.
+    def _entering(self, present: np.ndarray, dual_norms: np.ndarray, tau: np.ndarray) -> np.ndarray:
+        """The absent atoms that enter: of those whose gradient asks for it a few, the largest first.
 
         Many that enter together must mostly leave again, the more so the fewer trials there are; with ℓ1, where
         nothing ties neighbours together, only those may enter that do not resemble each other.
         """
         if not self.penalty.is_norm:
             return np.empty(0, dtype=int)
-        outside = np.flatnonzero(~present & (norms > tau * (1 + 1e-10)))
-        asking = outside[np.argsort(-norms[outside] / tau[outside], kind="stable")]
+        outside = np.flatnonzero(~present & asks_to_enter(dual_norms, tau))
+        if not len(outside):
+            return outside
+        asking = outside[np.argsort(-dual_norms[outside] / tau[outside], kind="stable")]
         if self.q > 1:
-            least, share = self._at_once
-            return asking[: max(least, int(share * present.sum()))]
-        return self._unlike(asking if self._is_tiny else asking[:_MOST_AT_ONCE])
+            return asking[: int(number_to_enter(np, self._entry_limit, present.sum()))]
+        return self._unlike(asking if self._is_tiny else asking[: HOST.coefficients_at_once])
 
     def _unlike(self, coefficients: np.ndarray) -> np.ndarray:
         """Those of some coefficients, in order, that resemble none before them: columns of low correlation."""
         subject, feature = np.divmod(coefficients, self.Z.shape[2])
         columns = self.Z[subject, :, feature] * np.sqrt(self.p[subject])
         columns /= np.maximum(np.linalg.norm(columns, axis=1, keepdims=True), 1e-300)
-        alike = np.abs(columns @ columns.T) > _ALIKE
+        alike = np.abs(columns @ columns.T) > ALIKE
         kept: list[int] = []
         for place in range(len(coefficients)):
             if not alike[place, kept].any():
                 kept.append(place)
         return coefficients[kept]
 
-    def _value_and_gap(self, point: Point, a: np.ndarray, slopes: tuple, tau: np.ndarray) -> tuple[float, float]:
-        """Value of the problem, and the certificate's gap from what is at hand; the certificate has the last word."""
-        descent, norms = slopes
+    def _value_and_gap(self, look: Look, tau: np.ndarray) -> tuple[float, float]:
+        """Value of the problem, and an estimate of the certificate's gap from what is at hand."""
+        W, a, norms, limited = look.point.W, look.a, look.dual_norms, self._limited
         S1, S2 = a.sum(), np.vdot(a * a, self._inverse)  # S2: also the loss, since a²/(4p) = p ℓ
         if self.similarity:
-            deviation = self.deviation(point.W)
+            deviation = self.deviation(W)
             S2 += self.similarity * np.vdot(deviation, deviation)
             if self.center is not None:
                 S1 -= 2 * self.similarity * np.vdot(deviation, self.center)
-        value = float(S2) + self.atoms.value(point.W, tau)
-        limited, kappa = self._limited, np.inf
+        value, ratio = float(S2) + self.atoms.value(W, tau), 0.0
         if not self.penalty.is_norm:
             S2 += np.sum(norms[limited] ** 2 / (2 * tau[limited]))
         elif len(limited):
-            kappa = 1 / max(np.max(norms[limited] / tau[limited]), 1e-300)
-        kappa = max(min(kappa, S1 / (2 * S2) if S2 > 0 else 1.0), 0.0)
-        dual = kappa * S1 - kappa**2 * S2
-        # What unpenalised coefficients still lack of their equalities makes the dual value too high.
+            ratio = np.max(norms[limited] / tau[limited])
         lack = 0.0
         if not self._all_penalised:
             free = (self.beta == 0)[self.atom_of]
-            lack = np.sum(np.abs(descent * point.W)[free] + descent[free] ** 2 / self.bend[free])
-        return value, (abs(value - dual) + lack) / value if value > 0 else 0.0
+            lack = np.sum(unmet_equality(look.descent[free], W[free], self.bend[free]))
+        return value, float(gap_estimate(np, value, S1, S2, ratio, lack))
 
     # Steps.
 
-    def _enter(self, point: Point, entering, descent, tau, gamma) -> Point:
+    def _enter(self, look: Look, entering: np.ndarray, level: Level) -> Position:
         """Proximal step of the entering atoms, its common length chosen by exact line search."""
+        point, (tau, gamma) = look.point, level
         chosen = np.zeros(len(tau), dtype=bool)
         chosen[entering] = True
-        forward = np.where(chosen[self.atom_of], gamma[self.atom_of] * descent, 0.0)
+        forward = np.where(chosen[self.atom_of], gamma[self.atom_of] * look.descent, 0.0)
         direction = self.atoms.prox(forward, gamma * tau)
         price = self.atoms.value(direction, tau)
         features = direction.any(axis=0).nonzero()[0]
         change = np.matmul(self.Z[:, :, features], direction[:, features, None])[..., 0]
         length = self._line_minimum(point, direction, change, price)
-        return Point(point.W + length * direction, point.b, point.Zw + length * change)
+        point = Point(point.W + length * direction, point.b, point.Zw + length * change)
+        return Position(point, self._value(point, tau), None)
 
-    def _forward_backward(self, point: Point, value: float, descent, tau, gamma) -> tuple[Point, float]:
-        """Proximal gradient step of all atoms, shortened until the value falls; return the point and its value.
+    def _proximal_step(self, position: Position, level: Level) -> Position:
+        """Proximal gradient step of all atoms, shortened until the value falls; the same position where it never does.
 
         Where 1 < q < 2 a coefficient of exactly zero in a group that is not has no part in a Newton step, and a step
         in u that is too long for it leaves it there.
         """
-        for _ in range(_MAX_SHORTER):
+        point, (tau, gamma) = position.point, level
+        for _ in range(SHORTER_STEPS):
             gamma = gamma / 4
-            W = point.W + np.where(np.isinf(tau)[self.atom_of], 0.0, gamma[self.atom_of] * descent)
+            W = point.W + np.where(np.isinf(tau)[self.atom_of], 0.0, gamma[self.atom_of] * position.look.descent)
             moved = self.point(self.atoms.prox(W, gamma * tau), point.b)
-            reached = self.smooth_value(moved.Zw, moved.W, moved.b) + self.atoms.value(moved.W, tau)
-            if reached < value:
-                return moved, reached
-        return point, value
+            reached = self._value(moved, tau)
+            if reached < position.value:
+                return Position(moved, reached, None)
+        return position
 
     def _line_minimum(self, point: Point, direction, change, price: float) -> float:
         """Argmin over t > 0 of the objective along a direction that costs ``price`` per unit, nearly."""
@@ -392,23 +380,21 @@ class Problem:
         return length
 
     def _inner(
-        self, start: tuple[Point, float, Slopes | None], present, tau, gamma, tol: float, max_iter: int
+        self, position: Position, present: np.ndarray, level: Level, tol: float, max_iter: int
     ) -> tuple[int, Point]:
         """Newton steps on the present atoms until the step's predicted decrease is below tol of the value."""
-        point, value, known = start
-        for step in range(min(_MAX_INNER, max_iter)):
+        most = min(INNER_STEPS, max_iter)
+        for step in range(most):
             if not (self.fit_intercept or present.any()):  # all have left, and nothing can move
-                return step, point
-            active = self._activate(present)
-            moved = newton_step(self, point, active, tau, gamma, value, known)
+                return step, position.point
+            moved = newton_step(self, position, self._activate(present), level)
             if moved is None:
-                return step, point
-            point, value, decrease = moved
-            known = None
-            if decrease <= tol * value:
-                return step + 1, point
-            present = self._present(point)
-        return min(_MAX_INNER, max_iter), point
+                return step, position.point
+            position = Position(moved.point, moved.value, None)
+            if moved.decrease <= tol * moved.value:
+                return step + 1, position.point
+            present = self._present(position.point)
+        return most, position.point
 
     def _activate(self, present: np.ndarray) -> Active:
         which = present.nonzero()[0]

@@ -75,7 +75,7 @@ class Factors:
 class _Gram:
     """Σ_t [some_t, R_t']' S_t⁻¹ [some_t, R_t'], of k columns some_t and (C, r) coordinates of the mean, in pieces.
 
-    What is large is gathered, and multiplied once: passes over all of the matrix are what takes the time.
+    Large parts are collected and multiplied once: passes over the whole matrix take most of the time.
     """
 
     def __init__(self, k: int, shape: tuple[int, int]):
@@ -182,8 +182,8 @@ class DenseMetricBlock(DenseBlock):
 class KroneckerBlock:
     """S_t through the factors of R_t and the n trials inside the margin, for more coordinates than trials.
 
-    S = D + Y Y', D being E ⊗ I + 2 similarity R'R and, for an intercept, which has no curvature of its own, what it is
-    lent; that is taken back as a rank-one term.
+    S = D + Y Y', D being E ⊗ I + 2 similarity R'R; for an intercept, which has no curvature of its own, some is added
+    to D (``lent``) and subtracted again as a rank-one term.
 
     Parameters
     ----------
@@ -238,8 +238,8 @@ class KroneckerBlock:
     def add_to(self, gram: _Gram, some: np.ndarray) -> None:
         """Add [some, R_t']' S_t⁻¹ [some, R_t'].
 
-        That of D, with R D⁻¹ R' = Σ_k P (E + 2 similarity σ_k² P'P)⁻¹ P' ⊗ σ_k² v₁k v₁k'; less what the trials make of
-        it; and what the intercept was lent.
+        That of D, with R D⁻¹ R' = Σ_k P (E + 2 similarity σ_k² P'P)⁻¹ P' ⊗ σ_k² v₁k v₁k'; less the part of the
+        trials; and the rank-one term of the intercept.
         """
         unit, k = self._unit(len(some)), some.shape[1]
         base = self._base(np.column_stack([some, unit]))
@@ -260,7 +260,7 @@ class KroneckerBlock:
             gram.add(lean / np.sqrt(self._owed(corner)))
 
     def _unit(self, size: int) -> np.ndarray:
-        """The intercept's unit vector as a column, where it was lent something."""
+        """The intercept's unit vector as a column, where some curvature was added to it."""
         return np.eye(size, self._free)[:, self._lent > 0]
 
     def _owed(self, corner: float) -> float:

@@ -18,27 +18,22 @@ crossed the margin and O(m³) for the factorisation, or O(n'² m) in their place
 where they are few. A path is so at most linear in trials and alphas and cubic in features; memory O(n d + m²).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from mixnorm.core.arrays import to_numpy
-from mixnorm.core.certificate import Certificate, certify
 from mixnorm.core.problem import Solution, Stack
+from mixnorm.solvers.newton.certifying import Attempt, Limits, Reached, certified, closed
 from mixnorm.solvers.newton.host.descent import Problem
 from mixnorm.solvers.newton.host.state import Point
-from mixnorm.solvers.sequence import cells, side_by_side
+from mixnorm.solvers.newton.tuning import HOST
+from mixnorm.solvers.sequence import cells
 
-#: How often a problem is taken up again whose certificate is still open.
-_MAX_ATTEMPTS = 3
-#: A gap of so many times tol says that the path was lost: a fine one from the zero model is tried, once.
-_LOST = 100.0
 #: Numbers in one array of a certificate, when cells of a path are certified together.
 _CERTIFIED_AT_ONCE = 2_000_000
-
-#: Coefficients and intercepts of the problems of a cell.
-Points = dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -81,61 +76,41 @@ class Newton:
         return out
 
     def _sequence(self, stack: Stack, stacks: list[Stack], tol: float, max_iter: int) -> list[Solution]:
-        B, _, _, _, K = stack.shape
-        reached: list[Points] = [{} for _ in stacks]
-        n_iter = np.zeros((len(stacks), B, K), dtype=np.int64)
-        for key in np.ndindex(B, K):  # a whole path at a time: what one problem keeps stays in the cache, and is freed
-            problem = Problem(stack, *key)
-            point = _start(problem, stacks[0], key)
+        """Solve the problems of a stack at a sequence of cells, then certify them all."""
+        B, T, _, d, K = stack.shape
+        A, limits = len(stacks), Limits(tol, max_iter)
+        reached = Reached(np.zeros((A, B, T, d, K)), np.zeros((A, B, T, K)), np.zeros((A, B, K), dtype=np.int64))
+        for i, k in np.ndindex(
+            B, K
+        ):  # a whole path at a time: what one problem keeps stays in the cache, and is freed
+            problem = Problem(stack, i, k)
+            point = _start(problem, stacks[0], (i, k))
             for place, cell in enumerate(stacks):
-                alpha, point = _enter_cell(problem, cell, key, point)
+                alpha, point = _enter_cell(problem, cell, (i, k), point)
                 point, far = problem.approach(alpha, point, max_iter)
-                point, near = problem.solve(alpha, point, tol, max_iter - far)
-                reached[place][key], n_iter[place][key] = (point.W, point.b), far + near
-        found = self._certify(stacks, reached)
-        return [self._finish(*each, tol, max_iter) for each in zip(stacks, reached, n_iter, found)]
+                point, near = problem.solve(alpha, point, HOST.goals[0] * tol, max_iter - far)
+                reached.W[place, i, :, :, k], reached.b[place, i, :, k] = point.W, point.b
+                reached.n_iter[place, i, k] = far + near
+        at_once = max(1, _CERTIFIED_AT_ONCE // (B * K * T * max(stack.shape[2:4])))
+        solutions = list(certified(stacks, reached, at_once))
+        return closed(stacks, solutions, partial(_resume, stacks, limits), HOST.goals[1:], limits)
 
-    def _finish(self, cell: Stack, points: Points, n_iter, found: Certificate, tol: float, max_iter: int) -> Solution:
-        """Take up again what the certificate leaves open: the solver's own estimate of the gap is not its word."""
-        if cell.has_unpenalised and (found.gap > tol).any():
-            # Where sensors that are always kept separate the trials alone, no penalised one is needed, and no step is
-            # short enough to get there.
-            found = found.better(certify(cell, *cell.start()))
-        restarted: set[tuple[int, int]] = set()
-        for goal in tol * 0.1 ** np.arange(1, _MAX_ATTEMPTS + 1):
-            todo = [key for key in points if found.gap[key] > tol and n_iter[key] < max_iter]
-            if not todo:
-                break
-            for key in todo:
-                problem = Problem(cell, *key)
-                alpha, point = _enter_cell(problem, cell, key, problem.point(*points[key]))
-                left, far = max_iter - int(n_iter[key]), 0
-                if found.gap[key] > _LOST * tol and key not in restarted:
-                    restarted.add(key)
-                    point, far = problem.careful(alpha, left)
-                point, steps = problem.solve(alpha, point, goal, left - far)
-                points[key] = point.W, point.b
-                n_iter[key] += far + steps
-            (again,) = self._certify([cell], [points])
-            found = found.better(again)
-            points |= {(i, k): (found.W[i, :, :, k], found.b[i, :, k]) for i, k in todo}
-        return Solution(found.W, found.b, found.primal, found.gap, n_iter)
 
-    @staticmethod
-    def _certify(stacks: list[Stack], reached: list[Points]) -> Iterator[Certificate]:
-        """Certify the points of every cell, as many cells at a time as fit: one product serves them all."""
-        B, T, n, d, K = stacks[0].shape
-        at_once = max(1, _CERTIFIED_AT_ONCE // (B * T * max(n, d) * K))
-        for first in range(0, len(stacks), at_once):
-            some = slice(first, first + at_once)
-            joint = side_by_side(stacks[some])
-            W, b = joint.start()
-            for place, points in enumerate(reached[some]):
-                for (i, k), point in points.items():
-                    W[i, :, :, place * K + k], b[i, :, place * K + k] = point
-            found = certify(joint, W, b)
-            for place in range(len(stacks[some])):
-                yield found.columns(slice(place * K, (place + 1) * K))
+def _resume(stacks: list[Stack], limits: Limits, attempt: Attempt, solution: Solution) -> Reached:
+    """Go on with the open problems of a cell, each from its point, or from the zero model where it is lost."""
+    cell = stacks[attempt.place]
+    reached = Reached(*(np.array(part)[None] for part in (solution.W, solution.b, solution.n_iter)))
+    for i, k in zip(*attempt.open_.nonzero(), strict=True):
+        problem = Problem(cell, i, k)
+        start = problem.point(solution.W[i, :, :, k], solution.b[i, :, k])
+        alpha, point = _enter_cell(problem, cell, (i, k), start)
+        left, far = limits.max_iter - int(solution.n_iter[i, k]), 0
+        if attempt.lost[i, k]:
+            point, far = problem.restart(alpha, left)
+        point, near = problem.solve(alpha, point, attempt.goal, left - far)
+        reached.W[0, i, :, :, k], reached.b[0, i, :, k] = point.W, point.b
+        reached.n_iter[0, i, k] += far + near
+    return reached
 
 
 def _start(problem: Problem, first: Stack, key: tuple[int, int]) -> Point:

@@ -1,7 +1,8 @@
-"""Where Newton's method stands in one problem: a point, and the coordinates that are active there."""
+"""Where Newton's method stands in one problem: a point, a look at it, and the coordinates that are active there."""
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,41 @@ class Point:
     def zero(cls, T: int, n: int, d: int) -> "Point":
         """All coefficients zero, for T subjects, n trials and d features."""
         return cls(np.zeros((T, d)), np.zeros(T), np.zeros((T, n)))
+
+
+class Look(NamedTuple):
+    """The whole problem at a point with exact intercepts.
+
+    Attributes
+    ----------
+    point : Point
+    a : ndarray of shape (T, n)
+        The dual variable of every trial.
+    descent : ndarray of shape (T, d)
+        Minus the gradient of the smooth part.
+    dual_norms : ndarray over atoms
+        ‖·‖_q* of the descent.
+    """
+
+    point: Point
+    a: np.ndarray
+    descent: np.ndarray
+    dual_norms: np.ndarray
+
+
+class Position(NamedTuple):
+    """A point, the value of the problem there, and a look at it where there was one since the last step."""
+
+    point: Point
+    value: float
+    look: Look | None
+
+
+class Level(NamedTuple):
+    """What alpha and similarity make of every atom: its threshold alpha β, and γ of the normal map."""
+
+    tau: np.ndarray
+    gamma: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from mixnorm.solvers.newton.host.metric_system import DenseMetricBlock, KroneckerBlock, solve_with_metric
-from mixnorm.solvers.newton.host.state import Active, Point
+from mixnorm.solvers.newton.host.state import Active, Level, Point, Position
 from mixnorm.solvers.newton.host.system import (
     Curvature,
     DenseBlock,
@@ -18,86 +18,101 @@ from mixnorm.solvers.newton.host.system import (
     solve_together,
     solve_trials,
 )
+from mixnorm.solvers.newton.rules import AtomValues, is_accepted, normal_map_step, penalty_curvature
+from mixnorm.solvers.newton.tuning import (
+    HOST,
+    LEAST_DAMPING,
+    MOST_DAMPING,
+    REFUSED_FACTOR,
+    THROUGH_FACTORS,
+    THROUGH_TRIALS,
+    THROUGH_TRIALS_OF_SUBJECTS,
+)
 
 if TYPE_CHECKING:
     from mixnorm.solvers.newton.host.descent import Problem
 
-#: The dual variable (T, n) at a point, and minus the gradient of the smooth part in all features, (T, d).
-Slopes = tuple[np.ndarray, np.ndarray]
 
-_MAX_HALVINGS = 40
-#: Coordinates per trial inside the margin from which the system is solved through the trials.
-_THROUGH_TRIALS = 1.6
-#: How many times longer a step in u may get for small coefficients where 1 < q < 2; where the features of subjects are
-#: of unlike size, those of one have the norm and those of another the curvature, and no step of that length would do.
-LONGEST = 1e3
-#: How far the damping goes down and up.
-_MIN_DAMPING, _MAX_DAMPING = 1e-10, 1e3
+class Moved(NamedTuple):
+    """Where a step led, the value there, and the decrease that was predicted."""
+
+    point: Point
+    value: float
+    decrease: float
 
 
-def newton_step(problem: Problem, point: Point, active: Active, tau, gamma, value, known: Slopes | None = None):
-    """Take one step on the active atoms; return the new point, its value and the predicted decrease, or None.
+class _Bend(NamedTuple):
+    """The penalty on the active coordinates: its curvature and gradient, and γ of the normal map over atoms."""
 
-    ``known``: the slopes of the smooth part at the point, where they are at hand.
-    """
-    free = problem.hessian.n_free
-    tau, gamma = tau[active.which], gamma[active.which]
-    w = point.W[:, active.features]
-    if known is None:
-        a = problem.dual(point)
-        gradient = -active.backward(a)
-        if problem.similarity:
-            drawn = problem.drawn(problem.deviation(point.W))
-            gradient[:, free:] += 2 * problem.similarity * drawn[:, active.features]
-    else:
-        a, descent = known
-        pull = [(a * problem.y).sum(axis=1, keepdims=True)] if free else []
-        gradient = -np.concatenate([*pull, descent[:, active.features]], axis=1)
+    curvature: Curvature
+    slope: np.ndarray
+    gamma: np.ndarray
+
+
+class _Move(NamedTuple):
+    """A step before the prox: from u along du, with intercepts along db; and the prox thresholds over atoms."""
+
+    u: np.ndarray
+    du: np.ndarray
+    db: np.ndarray
+    threshold: np.ndarray
+
+
+def newton_step(problem: Problem, position: Position, active: Active, level: Level) -> Moved | None:
+    """Take one step on the active atoms; None where no length of it lowers the value."""
+    free, w = problem.hessian.n_free, position.point.W[:, active.features]
+    level = Level(level.tau[active.which], level.gamma[active.which])
+    a, gradient = _gradient(problem, position, active)
     inside = a > 0
-    curvature, slope, gamma = _penalty_curvature(problem, active, w, tau, gamma)
+    bend = _penalty_bend(problem, active, w, level)
     residual = gradient.copy()
-    residual[:, free:] += slope
-    scale = np.concatenate([np.ones((len(w), free)), curvature.scale], axis=1)
-    step = scale * _solve(problem, active, inside, curvature, -scale * residual)
+    residual[:, free:] += bend.slope
+    scale = np.concatenate([np.ones((len(w), free)), bend.curvature.scale], axis=1)
+    step = scale * _solve(problem, active, inside, bend.curvature, -scale * residual)
     decrease = -float(np.vdot(residual, step))
     dw, db = step[:, free:], step[:, 0] if free else np.zeros(len(w))
-    gamma_of = gamma[active.atoms.label] * active.atoms.mask
-    u = w + gamma_of * slope
-    du = dw + gamma_of * _slope_change(problem, active, curvature, inside, residual, step)
-    return _line_search(problem, point, active, (u, du, db), gamma * tau, tau, value, decrease)
+    gamma_of = bend.gamma[active.atoms.label] * active.atoms.mask
+    u = w + gamma_of * bend.slope
+    du = dw + gamma_of * _slope_change(problem, active, bend.curvature, inside, residual, step)
+    move = _Move(u, du, db, bend.gamma * level.tau)
+    return _line_search(problem, position, active, move, level.tau, decrease)
 
 
-def _penalty_curvature(problem: Problem, active: Active, w, tau, gamma):
-    """Curvature and gradient of the penalty at w, and the γ of the normal map (0: the penalty is smooth there)."""
-    q, group, mask = problem.q, active.atoms.label, active.atoms.mask
+def _gradient(problem: Problem, position: Position, active: Active) -> tuple[np.ndarray, np.ndarray]:
+    """The dual variable (T, n), and the gradient of the smooth part in active coordinates, (T, free + m)."""
+    free, look = problem.hessian.n_free, position.look
+    if look is not None:
+        pull = [(look.a * problem.y).sum(axis=1, keepdims=True)] if free else []
+        return look.a, -np.concatenate([*pull, look.descent[:, active.features]], axis=1)
+    a = problem.dual(position.point)
+    gradient = -active.backward(a)
+    if problem.similarity:
+        drawn = problem.drawn(problem.deviation(position.point.W))
+        gradient[:, free:] += 2 * problem.similarity * drawn[:, active.features]
+    return a, gradient
+
+
+def _penalty_bend(problem: Problem, active: Active, w: np.ndarray, level: Level) -> _Bend:
+    """Curvature and gradient of the penalty at w, with the diagonal curvature of similarity term and damping."""
+    group, mask, tau = active.atoms.label, active.atoms.mask, level.tau
     coupling = problem.similarity if problem.center is None else 0.0
     own = problem.damping * problem.bend[:, active.features]
     if problem.metric is None:  # else it is no diagonal
         own = own + 2 * problem.similarity
     if not problem.penalty.is_norm:
         zero = np.zeros_like(w)
-        # the damping matters where a sensor is unpenalised: nothing else bends there along what no trial tells
+        # The damping matters where a sensor is unpenalised: in some directions there is no other curvature.
         curvature = Curvature(np.ones_like(w), tau[group] + own, zero, group, np.zeros(len(tau)), coupling)
-        return curvature, tau[group] * w, np.zeros(len(tau))
-    norm = active.atoms.norms(w)
-    smooth = (tau == 0) | (norm == 0)
-    norm[smooth] = 1.0
-    # The gradient of ‖w‖_q, and the unit vector k of its curvature: for q = 2 and for ℓ1 they are the same.
-    slope = direction = np.where(mask & ~smooth[group], w / norm[group], 0.0)
+        return _Bend(curvature, tau[group] * w, np.zeros(len(tau)))
+    values = AtomValues(active.atoms.norms(w), tau, problem.trace[active.which], lambda of_atoms: of_atoms[group])
+    bent = penalty_curvature(np, problem.q, w, values)
     scale = mask.astype(float)
-    if 1 < q < 2:
-        ratio = np.where(smooth[group], 1.0, np.abs(w) / norm[group])
-        direction, slope = (np.copysign(np.abs(slope) ** power, slope) for power in (q / 2, q - 1))
-        scale *= ratio ** (1 - q / 2)
-    weight = np.where(smooth, 0.0, np.minimum((q - 1) * tau / norm, 1e8 * problem.trace[active.which]))
-    diagonal = np.where(mask, weight[group] + own * scale**2, 1.0)
-    slope = tau[group] * slope
-    if 1 < q < 2:
-        # For small coefficients the step must be long in u, where the prox is smooth, not in w, where it is not.
-        longer = norm / np.where(tau > 0, tau, np.inf) / problem.stiffness()[active.which]
-        gamma = np.clip(longer, gamma, LONGEST * gamma)
-    curvature = Curvature(scale, diagonal, direction, group, weight, coupling)
-    return curvature, slope, np.where(smooth, 0.0, gamma)
+    if bent.scale is not None:
+        scale *= bent.scale
+    diagonal = np.where(mask, bent.weight[group] + own * scale**2, 1.0)
+    stiffness = problem.stiffness()[active.which] if 1 < problem.q < 2 else 1.0
+    gamma = normal_map_step(np, problem.q, level.gamma, values, stiffness)
+    return _Bend(Curvature(scale, diagonal, bent.direction, group, bent.weight, coupling), bent.slope, gamma)
 
 
 def _slope_change(problem: Problem, active: Active, curvature: Curvature, inside, residual, step) -> np.ndarray:
@@ -124,16 +139,19 @@ def _solve(problem: Problem, active: Active, inside, curvature: Curvature, rhs: 
     """Solve the Newton system by whichever route is cheapest."""
     if len(rhs) > 1:
         return _solve_coupled(problem, active, inside, curvature, rhs)
-    if problem.metric is None and rhs.shape[1] > _THROUGH_TRIALS * inside.sum() and problem.q > 1:
-        trials = inside[0]
+    m, trials = rhs.shape[1], inside[0]
+    n, has_metric = trials.sum(), problem.metric is not None and problem.similarity > 0
+    if not has_metric and m > THROUGH_TRIALS * n and problem.q > 1:
         return solve_trials(active.trials(0, trials), problem.p[0, trials], curvature, rhs[0])[None]
+    if has_metric and problem.factors is not None and m > THROUGH_FACTORS * n:
+        return _solve_by_factors(problem, active, inside, curvature, rhs)
     return solve_single(_hessians(problem, active, inside)[0], curvature, rhs[0], active.pairs)[None]
 
 
 def _hessians(problem: Problem, active: Active, inside) -> np.ndarray:
     """Hessians of the loss, plus 2 similarity N_t where there is a metric, (T, free + m, free + m)."""
     H, free = problem.hessian.at(inside, active.columns), problem.hessian.n_free
-    if problem.metric is not None:
+    if problem.metric is not None and problem.similarity:
         H[:, free:, free:] += 2 * problem.similarity * problem.metric.gram(active.features)[0]
     return H
 
@@ -145,7 +163,7 @@ def _solve_coupled(problem: Problem, active: Active, inside, curvature: Curvatur
     N, n = inside.sum(), inside.sum(axis=1).max()
     if problem.metric is not None:
         return _solve_with_metric(problem, active, inside, curvature, rhs)
-    by_features = m > 1.2 * n and problem.q > 1
+    by_features = m > THROUGH_TRIALS_OF_SUBJECTS * n and problem.q > 1
     if not by_features:
         blocks = [DenseBlock(H, *mine) for H, mine in zip(problem.hessian.at(inside, active.columns), own)]
         return solve_subjects(blocks, curvature, rhs)
@@ -189,30 +207,29 @@ def _solve_by_factors(problem: Problem, active: Active, inside, curvature: Curva
         own = ordered.diagonal[t, :: layout.shape[1]]
         blocks.append(KroneckerBlock(factors, own, 2 * problem.similarity, rows, 2 * p))
     solved = np.empty_like(rhs)
-    solved[:, whole] = solve_with_metric(blocks, ordered, rhs[:, whole], layout.shape)
+    if curvature.similarity > 0:
+        solved[:, whole] = solve_with_metric(blocks, ordered, rhs[:, whole], layout.shape)
+    else:  # no mean couples the subjects
+        solved[:, whole] = solve_subjects(blocks, ordered, rhs[:, whole])
     return solved
 
 
-def _line_search(problem, point, active, move, threshold, tau, value, decrease):
-    """Halve the step through the prox until the objective falls enough."""
-    u, du, db = move
-    free = problem.hessian.n_free
-    length = 1.0
-    for halving in range(_MAX_HALVINGS):
-        w = u + length * du
+def _line_search(
+    problem: Problem, position: Position, active: Active, move: _Move, tau: np.ndarray, decrease: float
+) -> Moved | None:
+    """Shorten the step through the prox until the objective falls enough."""
+    free, point = problem.hessian.n_free, position.point
+    for length, factor in zip(HOST.lengths, HOST.damping_factors, strict=True):
+        w = move.u + length * move.du
         if problem.penalty.is_norm:
-            w = active.atoms.prox(w, threshold)
-        b = point.b + length * db
+            w = active.atoms.prox(w, move.threshold)
+        b = point.b + length * move.db
         Zw = active.forward(np.concatenate([np.zeros((len(w), free)), w], axis=1))
         W = np.zeros_like(point.W)
         W[:, active.features] = w
         reached = problem.smooth_value(Zw, W, b) + active.atoms.value(w, tau)
-        # Near the optimum the decrease drowns in rounding: then a full step is taken unless it visibly climbs.
-        drowned = decrease <= 1e-9 * value and reached <= value * (1 + 1e-14)
-        if reached <= value - 1e-4 * length * decrease or drowned:
-            factor = 1 / 16 if halving == 0 else 4.0 ** max(halving - 4, 0)
-            problem.damping = min(max(problem.damping * factor, _MIN_DAMPING), _MAX_DAMPING)
-            return Point(W, b, Zw), reached, decrease
-        length /= 2
-    problem.damping = min(1e3 * problem.damping, _MAX_DAMPING)
+        if is_accepted(reached, position.value, length, decrease):
+            problem.damping = min(max(problem.damping * factor, LEAST_DAMPING), MOST_DAMPING)
+            return Moved(Point(W, b, Zw), reached, decrease)
+    problem.damping = min(REFUSED_FACTOR * problem.damping, MOST_DAMPING)
     return None

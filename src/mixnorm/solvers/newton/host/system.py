@@ -1,11 +1,11 @@
 r"""The linear system of a Newton step: block diagonal over subjects, minus a few rank-one terms.
 
-In the scaled variables z = R⁻¹ δw (see `newton`) the matrix is, subject by subject,
+In the scaled variables z = R⁻¹ δw (`mixnorm.solvers.newton.host.solver`) the matrix is, subject by subject,
 
     S_t = R_t H_t R_t + diag(c_t + 2 similarity R_t²)
 
 and couples subjects only through M = S − U Λ U', whose columns U are the unit vectors k_g of the active groups
-(weights c_g) and, where subjects are drawn to their mean, the columns R e_j of every feature (weights
+(weights c_g) and, with a similarity to the mean over subjects, the columns R e_j of every feature (weights
 2 similarity / T). So one factorisation per subject and a Schur complement of size |groups| + |features| solve it.
 """
 
@@ -15,8 +15,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-#: Shares of its diagonal that are added to a matrix, one after the other, until it can be factorised.
-_RIDGES = 1e-14 * 100.0 ** np.arange(12)
+from mixnorm.solvers.newton.tuning import RIDGES
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +25,7 @@ class Curvature:
     Attributes
     ----------
     scale : ndarray of shape (T, m)
-        R; 0 masks a coordinate out.
+        R; 0 for a coordinate that is not active.
     diagonal : ndarray of shape (T, m)
         c + 2 similarity R².
     direction : ndarray of shape (T, m)
@@ -36,7 +35,7 @@ class Curvature:
     group_weight : ndarray of shape (a,)
         c_g, the weight of k k'; 0 where a group has none.
     similarity : float
-        What couples the subjects through their mean; 0 where each is drawn to a fixed centre.
+        What couples the subjects through their mean; 0 with a fixed centre.
     """
 
     scale: np.ndarray
@@ -67,7 +66,7 @@ def solve_trials(rows: np.ndarray, p: np.ndarray, curvature: Curvature, rhs: np.
     """Solve for one subject through its trials: cheaper where more coordinates than trials are active.
 
     H = 2 rows diag(p) rows' (rows (free + m, n), only the trials inside the margin). Coordinates without curvature
-    of their own (intercept, unpenalised) get one, which is taken back as one more rank-one term each.
+    of their own (intercept, unpenalised) get one (``lent``), which is subtracted again as a rank-one term each.
     """
     free = len(rhs) - curvature.scale.shape[1]
     scale = np.concatenate([np.ones(free), curvature.scale[0]])
@@ -228,8 +227,8 @@ class DenseBlock:
 class TrialBlock:
     """S_t through its n trials inside the margin: O(n² m), for more coordinates than trials.
 
-    S = D + Y'Y with Y = √(2p) rows R. An intercept has no curvature of its own in D: it is lent some, which is
-    taken back as a rank-one term.
+    S = D + Y'Y with Y = √(2p) rows R. An intercept has no curvature of its own in D: some is added (``lent``),
+    and subtracted again as a rank-one term.
     """
 
     def __init__(self, rows: np.ndarray, p: np.ndarray, scale: np.ndarray, diagonal: np.ndarray):
@@ -271,7 +270,7 @@ def _take_back(solved: np.ndarray, solved_U: np.ndarray, U: np.ndarray, weights:
 
 
 def nonzero(lent: np.ndarray) -> np.ndarray:
-    """Curvature lent to intercepts; a subject with no trial inside the margin has none to take back, and stays put."""
+    """Curvature added to intercepts; 1 where a subject has no trial inside the margin, so that its intercept stays."""
     return np.where(lent > 0, lent, 1.0)
 
 
@@ -287,7 +286,7 @@ def cholesky(M: np.ndarray) -> np.ndarray:
     """
     diagonal = np.einsum("ii->i", M)
     whole, size = diagonal.copy(), np.maximum(np.abs(diagonal), 1e-300)
-    for share in _RIDGES:
+    for share in RIDGES:
         diagonal[:] = whole + share * size
         factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=1)  # M.T: Fortran order without a copy
         if not failed:

@@ -1,0 +1,153 @@
+"""The constants of Newton's method: those that both engines share, and a table of those in which they differ.
+
+The host engine solves one problem at a time and may decide in Python after every step; the batched engine takes a
+fixed sequence of operations for all problems at once, each of which costs a launch on the device, and cannot look at a
+number without waiting for it. That is the reason for every difference below.
+"""
+
+from dataclasses import dataclass
+
+#: Levenberg-Marquardt damping to begin with, in units of the Hessian's diagonal, and its bounds.
+DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-6, 1e-10, 1e3
+#: What the damping is multiplied with where no step length was accepted: at once large, since every attempt failed.
+REFUSED_FACTOR = 1e3
+#: How many times longer a step in u may get for small coefficients where 1 < q < 2; where the features of subjects are
+#: of unlike size, those of one have the norm and those of another the curvature, and no step of that length would do.
+LONGEST = 1e3
+#: Largest curvature of a norm, in units of the atom's trace: without it that of a group near zero has no bound.
+STIFFEST = 1e8
+#: An atom asks to enter where its dual norm exceeds its threshold by this share, which is more than rounding.
+ASKING = 1e-10
+#: Sufficient decrease of a step, as a share of what its quadratic model predicts (Armijo).
+SUFFICIENT = 1e-4
+#: With ℓ2, a decrease of the value by less than this share of the gap is no progress: thousands of such steps would
+#: be needed.
+PROGRESS = 1e-4
+#: A gap of so many times tol says that the path was lost, and that another start is more likely to help.
+LOST = 100.0
+
+
+@dataclass(frozen=True)
+class CoarsePath:
+    """The alphas by which a far alpha is approached: ratio of one to the one before, and the gap to reach at each."""
+
+    ratio: float
+    gap: float
+
+
+@dataclass(frozen=True)
+class EntryLimit:
+    """How many groups may enter together, from so many trials per coefficient: least, or a share of those present."""
+
+    trials: float
+    least: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of one engine.
+
+    Attributes
+    ----------
+    gamma : float
+        γ of the normal map in units of one over the atom's share of the trace of the Hessian.
+    patience : int
+        Looks at the whole problem without progress before it is given up.
+    most_patience : int
+        The same where atoms still ask to enter: some enter and leave in turn for ever.
+    coarse, fine : CoarsePath
+        ``fine`` is for q near 1 with fewer trials than features, where too coarse a path ends among edges of the norm,
+        and for another start of a problem that was lost.
+    entry_limits : tuple of EntryLimit
+        From many trials to few: many groups that enter together must mostly leave again, the more so the fewer trials.
+    coefficients_at_once : int
+        How many coefficients may enter together with ℓ1.
+    lengths, damping_factors : tuples of float
+        Step lengths that are tried, and what the damping is multiplied with where each is the first to be accepted.
+    goals : tuple of float
+        The gap to reach by the solver's own estimate, in units of tol, first and where the certificate is still open.
+    """
+
+    gamma: float
+    patience: int
+    most_patience: int
+    coarse: CoarsePath
+    fine: CoarsePath
+    entry_limits: tuple[EntryLimit, ...]
+    coefficients_at_once: int
+    lengths: tuple[float, ...]
+    damping_factors: tuple[float, ...]
+    goals: tuple[float, ...]
+
+    def entry_limit(self, trials_per_coefficient: float) -> EntryLimit:
+        """Return the limit for so many trials per coefficient."""
+        return next(limit for limit in self.entry_limits if trials_per_coefficient >= limit.trials)
+
+
+_FEW_TRIALS = EntryLimit(0.0, 2, 0.2)
+_FINE_PATH = CoarsePath(0.4, 1e-2)
+
+HOST = Tuning(
+    gamma=10.0,  # measured, flat around this
+    patience=5,  # between two looks there are up to INNER_STEPS Newton steps
+    most_patience=20,
+    coarse=CoarsePath(0.2, 1e-1),
+    fine=_FINE_PATH,
+    entry_limits=(EntryLimit(3.0, 16, 2.0), EntryLimit(1.0, 8, 1.0), _FEW_TRIALS),
+    coefficients_at_once=4,  # of low correlation, which the host can compute for so few
+    lengths=tuple(2.0**-k for k in range(40)),  # one after the other, as long as none is accepted
+    damping_factors=(1 / 16, *(4.0 ** max(k - 4, 0) for k in range(1, 40))),
+    goals=(1.0, 0.1, 0.01, 0.001),  # taking a problem up again costs a few steps of this problem alone
+)
+
+BATCHED = Tuning(
+    gamma=25.0,  # longer entries save steps of the whole batch
+    patience=20,  # there is a look after every step
+    most_patience=80,  # as many times the patience as on the host
+    coarse=_FINE_PATH,  # no problem can be taken back to a finer path later, so that all take it
+    fine=_FINE_PATH,
+    entry_limits=(
+        _FEW_TRIALS,
+    ),  # for all problems, whatever their trials: a wrong entry costs a step of the whole batch
+    coefficients_at_once=1,  # correlations of pairs are not at hand; one at a time then needs a third of the steps
+    lengths=(1.0, 0.5, 0.25, 1 / 16, 1 / 128, 1 / 2048),  # all at once: few, and far apart
+    damping_factors=(1 / 16, 1.0, 1.0, 4.0, 16.0, 64.0),  # per length, growing faster as lengths are further apart
+    goals=(0.7, 0.1, 0.01),  # first a little below tol: taking up again costs steps of the whole batch
+)
+
+# --- of the host engine alone ---
+
+#: Newton steps on the present atoms between two looks at the whole problem.
+INNER_STEPS = 30
+#: Newton steps for the intercepts before the general method takes over.
+INTERCEPT_STEPS = 6
+#: From so many trials per coefficient on, a far alpha is reached without a coarse path.
+PLENTY = 3.0
+#: But not where alpha is so small a share of alpha_max: the jump would leave no trial inside the margin, and with the
+#: trials all curvature of the loss would go.
+NEAR = 1e-4
+#: Steps for one alpha after which another start is more likely to help than more steps: the larger of a number and so
+#: many for every coefficient.
+MOST_STEPS, MOST_STEPS_PER_COEFFICIENT = 300, 5
+#: How often a proximal gradient step of all atoms is shortened, by a factor of 4 each, before it is left out.
+SHORTER_STEPS = 12
+#: Shares of its diagonal that are added to a matrix, one after the other, until it can be factorised.
+RIDGES = tuple(1e-14 * 100.0**k for k in range(12))
+#: So few coefficients may all enter at once, if there are four times as many trials.
+TINY = 32
+#: From this correlation on, two coefficients may not enter together with ℓ1.
+ALIKE = 0.3
+#: Coordinates per trial inside the margin from which one subject's system is solved through the trials.
+THROUGH_TRIALS = 1.6
+#: The same for the coordinates of several subjects, each with trials of its own.
+THROUGH_TRIALS_OF_SUBJECTS = 1.2
+#: The same for solving one subject's system by the factors of its metric and the trials.
+THROUGH_FACTORS = 1.6
+
+# --- of the batched engine alone ---
+
+#: New atoms enter once the last step was this small a share of the gap.
+SETTLED = 0.3
+#: Lengths of an entering atom's proximal step, of which the best is taken; the host searches for the best length.
+ENTRY_LENGTHS = tuple(2.0**-k for k in range(-2, 10))

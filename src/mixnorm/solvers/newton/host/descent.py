@@ -96,6 +96,7 @@ class Problem:
         self._at_once = next(groups for least, groups in _GROUPS_AT_ONCE if plenty >= least)
         self._inverse = np.divide(0.25, self.p, where=self.p > 0, out=np.zeros_like(self.p))
         self.damping = _DAMPING
+        self._limit = max(_MOST_STEPS, _MOST_PER_COEFFICIENT * self.atom_of.size)
 
     def point(self, W: np.ndarray, b: np.ndarray) -> Point:
         """Return the point of some coefficients (T, d) and intercepts (T,)."""
@@ -145,7 +146,7 @@ class Problem:
 
     def _descend(self, top: float, alpha: float, point: Point, ways: tuple, max_iter: int) -> tuple[Point, int]:
         """Solve at shares of ``top`` above alpha; ``ways``: their ratio, and the gap that is enough."""
-        steps, (step, enough) = 0, ways
+        steps, (step, enough), max_iter = 0, ways, min(max_iter, self._limit)
         current = step * top
         while current > alpha and steps < max_iter:
             point, taken = self.solve(current, point, enough, max_iter - steps)
@@ -158,7 +159,7 @@ class Problem:
         tau = alpha * self.beta
         gamma = _GAMMA / np.maximum(self.stiffness() * self.trace, 1e-300)
         steps, best, closest, waited = 0, (np.inf, point), np.inf, 0
-        look, limit = 0, min(max_iter, max(_MOST_STEPS, _MOST_PER_COEFFICIENT * self.atom_of.size))
+        look, limit = 0, min(max_iter, self._limit)
         while True:
             point, a, descent, norms = self._seen_at(point)
             value, gap = self._value_and_gap(point, a, (descent, norms), tau)

@@ -290,9 +290,15 @@ def examine(kind: str, seed: int, convex: bool = False) -> Outcome:
         least = min(least, _convex_value(case))
     about = {"n": len(case.y), "d": case.X.shape[1], "T": len(case.rows), "penalty": case.penalty, "q": case.q}
     about |= {"offset": case.offset, "align": case.align, "unpenalised": bool((case.beta == 0).any())}
-    excess = float((own - least) / own) if own > 0 else 0.0
+    excess = float((own - least) / own) if own > _score_rounding(case, model) else 0.0
     found = float(model.dual_gap_), excess, seconds, int(np.max(model.n_iter_))
     return Outcome(seed, *found, case.share, case.similarity if len(case.rows) > 1 else 0.0, about)
+
+
+def _score_rounding(case: Case, model) -> float:
+    """The loss that rounding the scores in double precision alone may make."""
+    size = np.abs(case.X).max(axis=0) @ np.abs(model.coef_).max(axis=0) + np.abs(model.intercept_).max()
+    return float((4 * np.finfo(float).eps * size) ** 2)
 
 
 def _convex_value(case: Case):

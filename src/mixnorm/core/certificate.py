@@ -76,16 +76,18 @@ def certify(stack: Stack, W: Array, b: Array) -> Certificate:
     W, b, scores = polish(stack, W, b)
     primal = stack.objective(W, scores)
     a = stack.dual_variable(scores)
-    feasible = None
-    if stack.has_unpenalised:
-        a, feasible, lack = equality_residual(stack, W, a)
-    elif stack.fit_intercept:
-        a = balance(a, stack.y[..., None])
-    v = stack.descent(W, a)
-    dual = _best_dual(stack, W, a, v) - rounding_error(stack, W, b, primal)
-    if feasible is not None:
-        dual = namespace(dual).where(feasible, dual - lack, 0.0)
-    dual = positive_part(dual)  # a = 0 is always feasible
+    if not stack.has_unpenalised:
+        if stack.fit_intercept:
+            a = balance(a, stack.y[..., None])
+        v = stack.descent(W, a)
+        dual = _best_dual(stack, W, a, v)
+    else:
+        projected, *lacks = equality_residual(stack, W, b, a)
+        slopes = [stack.descent(W, each) for each in (a, projected)]
+        bounds = [_best_dual(stack, W, *each) for each in zip((a, projected), slopes, strict=True)]
+        bounds = [bound - lack for bound, lack in zip(bounds, lacks, strict=True)]
+        v, dual = where_problems(bounds[1] >= bounds[0], slopes[1], slopes[0]), namespace(W).maximum(*bounds)
+    dual = positive_part(dual - rounding_error(stack, W, b, primal))  # a = 0 is always feasible
     return Certificate(W, b, primal, dual, relative_gap(primal, dual), v)
 
 

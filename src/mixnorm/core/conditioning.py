@@ -64,7 +64,7 @@ class Conditioned:
             b = b - xp.sum(moved, axis=2)
             # b is rounded; at its best value that raises the objective by no more than the square
             rounded = float(xp.finfo(b.dtype).eps) * xp.sum(xp.sum(xp.abs(moved), axis=2) + xp.abs(b), axis=1)
-            positive = solution.objective > 0
+            positive = solution.objective > rounded**2  # else it is zero to rounding, and certified as such
             gap = gap + xp.where(positive, rounded**2 / xp.where(positive, solution.objective, 1.0), 0.0)
         return replace(solution, W=W, b=b, gap=gap)
 

@@ -15,6 +15,8 @@ from mixnorm.core.problem import Stack
 _MAX_NEWTON = 100
 _MAX_PROJECTIONS = 20
 _ROUNDING = 1e-12
+#: A residual beyond this share of its terms is no rounding: the point is not optimal in the unpenalised coordinates.
+_SMALL = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,15 +115,17 @@ def solve_unpenalised(stack: Stack, W: Array, b: Array) -> tuple[Array, Array]:
     return like(W, W_new, dtype=xp.float64), like(b, b_new, dtype=xp.float64)
 
 
-def equality_residual(stack: Stack, W: Array, a: Array) -> tuple[Array, Array, Array]:
-    """Project a onto the equalities of the unpenalised coordinates; return where they then hold, and what they lack.
+def equality_residual(stack: Stack, W: Array, b: Array, a: Array) -> tuple[Array, Array, Array]:
+    """Project a onto the equalities of the unpenalised coordinates; return it, and what a and it lack of them, (B, K).
 
-    Both (B, K). What rounding leaves of an equality, times the coefficient, is how wrong the dual value may be.
+    What rounding leaves of an equality, times the coefficient of the optimum, is how wrong a dual value may be; twice
+    the coefficient at the point stands for it. Infinite where more than rounding is left. Where the columns are nearly
+    collinear, or fewer trials are inside the margin than there are equalities, a itself may lack less than what it is
+    projected to.
     """
     a_new = np.array(to_numpy(a))
     drawn, size = to_numpy(stack.drawn(stack.deviation(W))), to_numpy(_terms_of_drawn(stack, W))
-    feasible = np.ones((a.shape[0], a.shape[-1]), dtype=bool)
-    lack, w = np.zeros(feasible.shape), np.abs(to_numpy(W))
+    lacks, w, c = np.zeros((2, a.shape[0], a.shape[-1])), np.abs(to_numpy(W)), np.abs(to_numpy(b))
     for i in range(a.shape[0]):
         for k in range(a.shape[-1]):
             free = _free_coordinates(stack, W, i, k)
@@ -129,12 +133,20 @@ def equality_residual(stack: Stack, W: Array, a: Array) -> tuple[Array, Array, A
             target[:, free.coefficients] = 2 * free.similarity * drawn[i][:, free.features, k]
             terms = np.zeros_like(target)
             terms[:, free.coefficients] = 2 * free.similarity * size[i][:, free.features, k]
-            own = [_project(*parts) for parts in zip(free.E, a_new[i, :, :, k], target, terms)]
-            a_new[i, :, :, k] = np.stack([moved for moved, _ in own])
-            feasible[i, k] = all(holds for _, holds in own)
-            residual = free.sums(a_new[i, :, :, k]) - target
-            lack[i, k] = np.sum(np.abs(residual[:, free.coefficients]) * w[i][:, free.features, k])
-    return like(a, a_new), like(a, feasible, dtype=namespace(a).bool), like(a, lack)
+            size = np.concatenate([w[i][:, free.features, k], c[i, :, k, None]], axis=1)[:, : free.E.shape[2]]
+            before = a_new[i, :, :, k].copy()
+            own = zip(free.E, before, target, terms, strict=True)
+            a_new[i, :, :, k] = np.stack([_project(*parts) for parts in own])
+            for place, dual in enumerate((before, a_new[i, :, :, k])):
+                lacks[place, i, k] = _lack(free, dual, target, terms, size)
+    return like(a, a_new), like(a, lacks[0]), like(a, lacks[1])
+
+
+def _lack(free: _FreeCoordinates, a: np.ndarray, target: np.ndarray, terms: np.ndarray, size: np.ndarray) -> float:
+    """Twice Σ |E'a − target| |θ| over subjects; infinite where a residual is more than rounding of its terms."""
+    residual = np.abs(free.sums(a) - target)
+    scale = np.matmul(np.abs(free.E).transpose(0, 2, 1), a[..., None])[..., 0] + terms
+    return float(2 * np.sum(residual * size)) if np.all(residual <= _SMALL * scale) else np.inf
 
 
 def _terms_of_drawn(stack: Stack, W: Array) -> Array:
@@ -200,8 +212,8 @@ def _newton(free: _FreeCoordinates, loss, offset: np.ndarray, theta: np.ndarray)
     return theta
 
 
-def _project(E: np.ndarray, a: np.ndarray, target: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Move the a of one subject, within its support, onto E'a = target; say whether that holds to rounding.
+def _project(E: np.ndarray, a: np.ndarray, target: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    """Move the a of one subject, within its support, onto E'a = target, as far as that can be.
 
     ``terms``: the size of what the target was added up from.
     """
@@ -210,10 +222,9 @@ def _project(E: np.ndarray, a: np.ndarray, target: np.ndarray, terms: np.ndarray
         residual = E.T @ a - target
         # beside what a is now: where the trials can be separated, nothing but rounding is left of it
         if np.all(np.abs(residual) <= _ROUNDING * (size @ a + terms)):
-            return a, True
+            break
         support = a > 0
         correction = np.linalg.lstsq(E[support].T, residual, rcond=None)[0]
         a = a.copy()
         a[support] = np.clip(a[support] - correction, 0, None)
-    residual = E.T @ a - target
-    return a, bool(np.all(np.abs(residual) <= _ROUNDING * (size @ a + terms)))
+    return a

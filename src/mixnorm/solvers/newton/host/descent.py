@@ -87,6 +87,7 @@ class Problem:
         self._entry_limit = HOST.entry_limit(trials_per_coefficient)
         self._inverse = np.divide(0.25, self.p, where=self.p > 0, out=np.zeros_like(self.p))
         self.damping = DAMPING
+        self._most_steps = max(MOST_STEPS, MOST_STEPS_PER_COEFFICIENT * self.atom_of.size)
 
     def _factors(self, groups: Groups) -> Factors | None:
         """The metric's factors, where the Newton system can be solved by them."""
@@ -140,6 +141,7 @@ class Problem:
     def _go_down(self, top: float, alpha: float, point: Point, path: CoarsePath, max_iter: int) -> tuple[Point, int]:
         """Solve at the alphas of a coarse path from ``top`` to above alpha; return the point and the steps."""
         steps, current = 0, next_alpha(np, alpha, top, path.ratio)
+        max_iter = min(max_iter, self._most_steps)
         while current > alpha and steps < max_iter:
             point, taken = self.solve(float(current), point, path.gap, max_iter - steps)
             steps += taken
@@ -150,7 +152,7 @@ class Problem:
         """Descend from a point until the relative gap is at most tol; return the point and the number of steps."""
         tau = alpha * self.beta
         level = Level(tau, HOST.gamma / np.maximum(self.stiffness() * self.trace, 1e-300))
-        limit = min(max_iter, max(MOST_STEPS, MOST_STEPS_PER_COEFFICIENT * self.atom_of.size))
+        limit = min(max_iter, self._most_steps)
         steps, look, waited, least_gap, best = 0, 0, 0, np.inf, (np.inf, point)
         while True:
             seen = self._look_at(point)

@@ -1,4 +1,4 @@
-"""Many fits at once: each runs in a thread of its own, and what they want solved goes to the device as one stack.
+"""Many fits at once: each runs in a thread of its own, and their problems are solved on the device as one stack.
 
 A GPU is no faster at 4 problems than at 400. Fits that go through the same stages (the splits and subjects of a study)
 ask for stacks of the same kind at the same time; these become the data sets of one stack. What several of them ask for
@@ -24,7 +24,7 @@ _ROOM: ContextVar["_WaitingRoom | None"] = ContextVar("waiting_room", default=No
 
 @dataclass(eq=False)
 class _Request:
-    """One fit's stack of NumPy arrays, B = 1, and what is to be done with it; later what came of it."""
+    """The problems of one fit, B = 1, in NumPy, how they are to be solved, and later their solutions or an error."""
 
     stack: Stack
     alphas: np.ndarray
@@ -35,7 +35,7 @@ class _Request:
     done: threading.Event = field(default_factory=threading.Event)
 
     def kind(self) -> tuple:
-        """What requests must share in order to become one stack; of unequal numbers of trials, similar ones."""
+        """Return what requests must share to become one stack; their numbers of trials need only be similar."""
         stack = self.stack
         _, T, n, d, K = stack.shape
         shared = (T, d, K, len(self.alphas), int(2 * np.log2(n)), stack.fit_intercept, self.similarities is None)
@@ -44,7 +44,7 @@ class _Request:
         return (*shared, *penalty, self.options, type(stack.loss).__name__)
 
     def content(self) -> tuple:
-        """What requests of one kind must share in order to be the same problems; equal trials lie together."""
+        """Return what requests of one kind must share to be the same problems; equal trials are the same array."""
         stack = self.stack
         parts = [stack.y, stack.sample_weight, stack.group_weights, stack.center, self.alphas, self.similarities]
         parts += [] if stack.metric is None else stack.metric.arrays()
@@ -52,14 +52,14 @@ class _Request:
 
 
 class _KnownTrials:
-    """Arrays of trials that were asked about, each content once: of equal ones the first stands for all."""
+    """Arrays of trials, each content once: the first of several equal arrays is used for all."""
 
     def __init__(self):
         self._alike: dict[tuple, list[np.ndarray]] = {}
         self._lock = threading.Lock()
 
     def first_like(self, X: np.ndarray) -> np.ndarray:
-        """Return the first array with the content of X; it is kept, so that nothing else can come to lie there."""
+        """Return the first array with the content of X; it is kept, so that its memory is not reused."""
         with self._lock:
             known = self._alike.setdefault((X.shape, _some_of(X)), [])
             for other in known:
@@ -70,7 +70,7 @@ class _KnownTrials:
 
 
 class _WaitingRoom:
-    """Where fits wait until all others wait too; then everything is solved."""
+    """Fits wait here until all of them wait; then all their problems are solved."""
 
     def __init__(self, n_fits: int):
         self._change = threading.Condition()
@@ -101,18 +101,18 @@ class _WaitingRoom:
         return request.solutions
 
     def part(self, number: int) -> None:
-        """Say that a fit goes on as so many."""
+        """Register that one fit continues as several tasks."""
         with self._change:
             self._fitting += number - 1
 
     def leave(self) -> None:
-        """Say that a fit is over."""
+        """Register that a fit has ended."""
         with self._change:
             self._fitting -= 1
             self._change.notify()
 
     def serve(self) -> None:
-        """Solve what is asked for until all fits are over; called by the thread that owns the device."""
+        """Solve requests until all fits have ended; called by the thread that uses the device."""
         while True:
             with self._change:
                 self._change.wait_for(lambda: len(self._waiting) == self._fitting)
@@ -128,7 +128,7 @@ class _WaitingRoom:
                     request.done.set()
 
     def close(self, error: BaseException) -> None:
-        """Send all fits home with an error, those that wait and those that come."""
+        """End all fits with an error, those that wait and those that will ask later."""
         with self._change:
             self._closed = error
             for request in self._served + self._waiting:
@@ -136,7 +136,7 @@ class _WaitingRoom:
                 request.done.set()
 
     def _solve(self, requests: list[_Request]) -> None:
-        """Solve requests of one kind as one stack, and hand every one its part."""
+        """Solve requests of one kind as one stack, and give each its part of the solution."""
         unlike: dict[tuple, list[_Request]] = {}
         for request in requests:
             unlike.setdefault(request.content(), []).append(request)
@@ -184,12 +184,12 @@ def together(tasks: Sequence[Callable[[], Any]]) -> list:
 
 
 def together_elsewhere(tasks: Sequence[Callable[[], Any]]) -> list:
-    """Return the results of tasks, which go together where a device solves what they ask, else one after the other."""
+    """Return the results of tasks: solved together where a device is in use, else one after the other."""
     return together(tasks) if is_elsewhere() and len(tasks) > 1 else [task() for task in tasks]
 
 
 def _parts(room: _WaitingRoom, tasks: Sequence[Callable[[], Any]]) -> list:
-    """The tasks of a fit; the last of them to be over leaves its place to the fit."""
+    """Run the tasks of a fit; after the last of them the fit itself continues."""
     left, lock = [len(tasks)], threading.Lock()
 
     def leave() -> None:
@@ -239,7 +239,7 @@ def _run(tasks: Sequence, room: _WaitingRoom, leave: Callable[[], None], meanwhi
 
 
 def waiting_room() -> _WaitingRoom | None:
-    """Return where this fit waits for its stacks to be solved, if it is one of several."""
+    """Return where this fit waits for its problems to be solved, if it is one of several; else None."""
     return _ROOM.get()
 
 
@@ -270,7 +270,7 @@ def _merge_problems(stacks: list[Stack], n: int) -> dict[str, Any]:
 
 
 def _some_of(X: np.ndarray) -> bytes:
-    """Some of the numbers of an array: those of others are hardly ever the same."""
+    """Return some of the numbers of an array, which tell it from most others."""
     return X.reshape(-1)[:: max(1, X.size // 64)].tobytes()
 
 

@@ -20,6 +20,9 @@ from mixnorm.core.groups import Groups
 from mixnorm.core.losses import SquaredHinge
 from mixnorm.core.penalties import Penalty
 
+#: A mean loss this small (a zero model has 1) is the square of rounding: P = 0.
+NOTHING = 1e-24
+
 
 @dataclass(frozen=True, eq=False)
 class Stack:

@@ -6,10 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from mixnorm.core.arrays import to_numpy
-from mixnorm.core.certificate import NOTHING
 from mixnorm.core.intercept import solve_intercept
 from mixnorm.core.losses import SquaredHinge
-from mixnorm.core.problem import Stack
+from mixnorm.core.problem import NOTHING, Stack
 from mixnorm.solvers.newton.host.atoms import Atoms
 from mixnorm.solvers.newton.host.hessian import WorkingHessian
 from mixnorm.solvers.newton.host.metric_system import Kronecker

@@ -296,9 +296,9 @@ def examine(kind: str, seed: int, convex: bool = False) -> Outcome:
 
 
 def _score_rounding(case: Case, model) -> float:
-    """The loss that rounding the scores in double precision alone may make."""
+    """The loss that rounding the scores in double precision alone may make; 1e-24 counts as zero in any case."""
     size = np.abs(case.X).max(axis=0) @ np.abs(model.coef_).max(axis=0) + np.abs(model.intercept_).max()
-    return float((4 * np.finfo(float).eps * size) ** 2)
+    return max(float((4 * np.finfo(float).eps * size) ** 2), 1e-24)
 
 
 def _convex_value(case: Case):

@@ -26,15 +26,13 @@ from mixnorm.core.arrays import (
 )
 from mixnorm.core.conditioning import condition
 from mixnorm.core.intercept import balance, solve_intercept
-from mixnorm.core.problem import Stack
+from mixnorm.core.problem import NOTHING, Stack
 from mixnorm.core.unpenalised import equality_residual, solve_unpenalised
 
 #: A sum this small beside the sum of its terms' sizes is rounding.
 _ROUNDING = 1e-14
 #: Roundings that add up in a sum of products: far fewer than its terms, since they do not all go one way.
 _MARGIN = 16.0
-#: A mean loss this small (a zero model has 1) is the square of rounding: P = 0.
-NOTHING = 1e-24
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +85,7 @@ def certify(stack: Stack, W: Array, b: Array) -> Certificate:
         bounds = [_best_dual(stack, W, *each) for each in zip((a, projected), slopes, strict=True)]
         bounds = [bound - lack for bound, lack in zip(bounds, lacks, strict=True)]
         v, dual = where_problems(bounds[1] >= bounds[0], slopes[1], slopes[0]), namespace(W).maximum(*bounds)
-    dual = positive_part(dual - rounding_error(stack, W, b, primal))  # a = 0 is always feasible
+    dual = positive_part(dual - rounding_error(stack, W, b, scores))  # a = 0 is always feasible
     return Certificate(W, b, primal, dual, relative_gap(primal, dual), v)
 
 
@@ -100,21 +98,22 @@ def relative_gap(primal: Array, dual: Array) -> Array:
     return xp.where(xp.isfinite(primal) & xp.isfinite(difference), gap, float("inf"))
 
 
-def rounding_error(stack: Stack, W: Array, b: Array, primal: Array) -> Array:
+def rounding_error(stack: Stack, W: Array, b: Array, scores: Array) -> Array:
     r"""A bound of how much rounding may have made P too low and D too high together, (B, K).
 
     The score of a trial is wrong by eps (‖x‖‖w‖ + |b|), which the loss takes in with the factor a; X'(a∘y) is wrong by
     eps |X|'a, which D takes in with the factor w; the Cauchy-Schwarz inequality bounds the sums of both by
-    eps 2 √P (‖w‖ √Σ p‖x‖² + ‖b‖). Sums themselves are wrong by eps P, deviations by eps ‖v‖.
+    eps 2 √loss (‖w‖ √Σ p‖x‖² + ‖b‖). Sums themselves are wrong by eps P, deviations by eps ‖v‖.
     """
     xp = namespace(W)
+    loss = xp.sum(stack.trial_weight * stack.loss.value(stack.y[..., None] * scores), axis=(1, 2))
     length = xp.sqrt(xp.sum(stack.trial_weight * _square_length(stack.X)[..., None], axis=(1, 2)))
     size = length * xp.sqrt(xp.sum(W**2, axis=(1, 2))) + xp.sqrt(xp.sum(b**2, axis=1))
-    error = primal + 2 * xp.sqrt(primal) * size
+    error = stack.objective(W, scores) + 2 * xp.sqrt(loss) * size
     if stack.has_similarity:
-        root = xp.sqrt(stack.similarity)
-        held = xp.sqrt(xp.sum((stack.deviation(W) - stack.mapped(W)) ** 2, axis=(1, 2)))
-        error = error + 2 * root * held * xp.sqrt(primal)
+        deviation = stack.deviation(W)
+        spread, held = (xp.sqrt(xp.sum(part**2, axis=(1, 2))) for part in (deviation, deviation - stack.mapped(W)))
+        error = error + 2 * stack.similarity * spread * held
     return _MARGIN * float(xp.finfo(W.dtype).eps) * error
 
 

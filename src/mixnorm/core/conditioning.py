@@ -16,12 +16,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mixnorm.core.arrays import Array, is_numpy_array, namespace
-from mixnorm.core.problem import Solution, Stack
+from mixnorm.core.problem import NOTHING, Solution, Stack
 
 #: A mean of more than so many standard deviations is subtracted: its square costs three digits of a second moment.
 _FAR = 32.0
 #: A root mean square beyond this, or below its inverse, is brought to between 1 and 2; µV and z-scores are within.
 _LARGE = 2.0**10
+#: Roundings of products, sum and difference that add up in a restored intercept.
+_ROUNDINGS = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +65,11 @@ class Conditioned:
             moved = self.mean[..., None] * W
             b = b - xp.sum(moved, axis=2)
             # b is rounded; at its best value that raises the objective by no more than the square
-            rounded = float(xp.finfo(b.dtype).eps) * xp.sum(xp.sum(xp.abs(moved), axis=2) + xp.abs(b), axis=1)
-            positive = solution.objective > rounded**2  # else it is zero to rounding, and certified as such
+            rounded = (
+                _ROUNDINGS * float(xp.finfo(b.dtype).eps) * xp.sum(xp.sum(xp.abs(moved), axis=2) + xp.abs(b), axis=1)
+            )
+            # else it is zero to rounding, and certified as such
+            positive = (solution.objective > rounded**2) & (solution.objective > NOTHING)
             gap = gap + xp.where(positive, rounded**2 / xp.where(positive, solution.objective, 1.0), 0.0)
         return replace(solution, W=W, b=b, gap=gap)
 

@@ -22,6 +22,9 @@ from mixnorm.core.losses import SquaredHinge
 from mixnorm.core.metric import Metric
 from mixnorm.core.penalties import Penalty
 
+#: A mean loss this small (a zero model has 1) is the square of rounding: P = 0.
+NOTHING = 1e-24
+
 
 @dataclass(frozen=True, eq=False)
 class Stack:

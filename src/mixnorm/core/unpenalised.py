@@ -133,20 +133,20 @@ def equality_residual(stack: Stack, W: Array, b: Array, a: Array) -> tuple[Array
             target[:, free.coefficients] = 2 * free.similarity * drawn[i][:, free.features, k]
             terms = np.zeros_like(target)
             terms[:, free.coefficients] = 2 * free.similarity * size[i][:, free.features, k]
-            size = np.concatenate([w[i][:, free.features, k], c[i, :, k, None]], axis=1)[:, : free.E.shape[2]]
+            theta = np.concatenate([w[i][:, free.features, k], c[i, :, k, None]], axis=1)[:, : free.E.shape[2]]
             before = a_new[i, :, :, k].copy()
             own = zip(free.E, before, target, terms, strict=True)
             a_new[i, :, :, k] = np.stack([_project(*parts) for parts in own])
             for place, dual in enumerate((before, a_new[i, :, :, k])):
-                lacks[place, i, k] = _lack(free, dual, target, terms, size)
+                lacks[place, i, k] = _lack(free, dual, target, terms, theta)
     return like(a, a_new), like(a, lacks[0]), like(a, lacks[1])
 
 
-def _lack(free: _FreeCoordinates, a: np.ndarray, target: np.ndarray, terms: np.ndarray, size: np.ndarray) -> float:
+def _lack(free: _FreeCoordinates, a: np.ndarray, target: np.ndarray, terms: np.ndarray, theta: np.ndarray) -> float:
     """Twice Σ |E'a − target| |θ| over subjects; infinite where a residual is more than rounding of its terms."""
     residual = np.abs(free.sums(a) - target)
     scale = np.matmul(np.abs(free.E).transpose(0, 2, 1), a[..., None])[..., 0] + terms
-    return float(2 * np.sum(residual * size)) if np.all(residual <= _SMALL * scale) else np.inf
+    return float(2 * np.sum(residual * theta)) if np.all(residual <= _SMALL * scale) else np.inf
 
 
 def _terms_of_drawn(stack: Stack, W: Array) -> Array:

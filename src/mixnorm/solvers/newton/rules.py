@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from mixnorm.core.arrays import Array
-from mixnorm.core.certificate import NOTHING
+from mixnorm.core.problem import NOTHING
 from mixnorm.solvers.newton.tuning import (
     ASKING,
     LONGEST,

@@ -10,7 +10,7 @@ from mixnorm.core.groups import Groups
 from mixnorm.core.intercept import solve_intercept
 from mixnorm.core.losses import SquaredHinge
 from mixnorm.core.metric import KroneckerMetric
-from mixnorm.core.problem import NOTHING, Stack
+from mixnorm.core.problem import Stack
 from mixnorm.solvers.newton.host.atoms import Atoms
 from mixnorm.solvers.newton.host.hessian import WorkingHessian
 from mixnorm.solvers.newton.host.metric_system import Factors
@@ -162,7 +162,7 @@ class Problem:
             least_gap = min(least_gap, gap)
             # by its value, not by its gap: of two points without a certificate the lower one is the better model
             best = min(best, (value, point), key=lambda pair: pair[0])
-            if value <= NOTHING or (gap <= tol and look > 0):
+            if gap <= tol and look > 0:
                 return point, steps
             if steps >= limit:
                 return best[1], steps

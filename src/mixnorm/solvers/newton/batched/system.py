@@ -188,12 +188,7 @@ def _solve_batch(
         right = right + seen * (g_b / total)
     common = None
     if coupled:
-        common = xp.eye(m, dtype=S.dtype, device=S.device)
-        if problems.root_rows is not None:
-            roots = xp.reshape(problems.root_rows, (problems.B * T * (problems.G + 1), -1))
-            common = xp.take(roots, xp.reshape(chosen(prepared.trial_rows)[..., :a], (-1,)), axis=0)
-            common = xp.reshape(common, (M, T, m, -1))
-        common = xp.sqrt(2 * chosen(prepared.similarity) / T)[:, None, None, None] * scale[..., None] * common
+        common = scale[..., None] * _columns_of_mean(problems, chosen, prepared, a)
     dw = _solve(problems, _Matrix(S, diagonal, direction, lean, common), right)
     dw = scale * dw if scaled else dw
     bent = xp.matmul(hessian, dw[..., None])[..., 0]
@@ -203,6 +198,18 @@ def _solve_batch(
         bent = bent + against * db[..., None]
     both = xp.reshape(xp.stack([dw, bent], axis=1), (M, 2, T, a, r))
     return xp.reshape(xp.permute_dims(both, (0, 3, 1, 2, 4)), (M * a, 2 * T * r)), db
+
+
+def _columns_of_mean(problems: StackedProblems, chosen: Callable, prepared: Prepared, a: int) -> Array:
+    """√(2 similarity / T) R_t' on at most a active groups, (M, T, m, c): what couples subjects through their mean."""
+    xp, T, m = problems.xp, problems.T, a * problems.r
+    if problems.root_rows is None:
+        columns = xp.eye(m, dtype=prepared.root.dtype, device=prepared.root.device)
+    else:
+        roots = xp.reshape(problems.root_rows, (problems.B * T * (problems.G + 1), -1))
+        columns = xp.take(roots, xp.reshape(chosen(prepared.trial_rows)[..., :a], (-1,)), axis=0)
+        columns = xp.reshape(columns, (-1, T, m, problems.root_rows.shape[-1]))
+    return xp.sqrt(2 * chosen(prepared.similarity) / T)[:, None, None, None] * columns
 
 
 def _active_metric(problems: StackedProblems, chosen: Callable, prepared: Prepared, a: int) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from mixnorm import load
 from mixnorm.commands.predict import predict
 from mixnorm.commands.train import train
 from mixnorm.eeg import StreamDecoder, read_recording, simulated_recording, to_raw
@@ -63,12 +64,20 @@ def test_train_says_the_same_in_words(files, tmp_path):
     assert "leaving out one character fold at a time" in done.stdout
     assert "of 6 electrodes: " in done.stdout
     chosen = done.stdout.split("electrodes: ")[1].splitlines()[0].split(", ")
-    assert len(chosen) <= 2
+    assert len(chosen) == 2
+    assert set(load(tmp_path / "one.mixnorm").ch_names) == set(chosen)  # it requires no other electrode
+
+
+def test_train_takes_a_method_by_its_name_in_a_study(files, tmp_path):
+    done = mixnorm("train", files[0], "-o", tmp_path / "one.mixnorm", "--method", "gsvm-a", "--json")
+    assert done.returncode == 0, done.stderr
+    assert load(tmp_path / "one.mixnorm").classifier.adaptive
+    refused = mixnorm("train", files[0], "-o", tmp_path / "two.mixnorm", "--method", "lda")
+    assert refused.returncode == 2
+    assert "'lda' is not one of 'svm', 'svm-1'" in refused.stderr
 
 
 def test_file_and_stream_give_the_same_bits_after_saving(model, files):
-    from mixnorm import load
-
     path, _ = model
     done = mixnorm("predict", path, files[1], "--json")
     assert done.returncode == 0, done.stderr

@@ -146,13 +146,20 @@ def test_model_file_cannot_choose_another_class(saved):
         Decoder._from_archive(header | {"classifier_class": "Popen"}, arrays)
 
 
-def test_default_classifier_finds_the_informative_electrodes():
+def test_method_that_chooses_electrodes_finds_the_informative_ones():
     recording = simulated_recording(960, n_channels=10, n_informative=3, amplitude=8.0, seed=3)
-    selected = Decoder.fit(recording, classifier=default_classifier(rule="1se")).selected
+    selected = Decoder.fit(recording, classifier=default_classifier("gsvm-2", rule="1se")).selected
     assert {"Fz", "Cz", "Pz"} <= set(selected)
     assert len(selected) < 10
-    assert isinstance(default_classifier(rule="1se").cv, InOrder)
-    assert default_classifier(rule="1se").rule == "1se"
+
+
+def test_default_classifier_has_the_noise_covariance_and_folds_of_whole_characters():
+    classifier = default_classifier(rule="1se")
+    assert (classifier.penalty, classifier.noise, classifier.rule) == ("l2", "structured", "1se")
+    assert isinstance(classifier.cv, InOrder)
+    assert default_classifier("gsvm-a").adaptive
+    with pytest.raises(ValueError, match="Allowed values are 'svm', .*'gsvm-2-noise', but got 'lda' instead"):
+        default_classifier("lda")
 
 
 def test_dead_sensor_is_never_selected(recording):

@@ -158,7 +158,7 @@ def test_default_classifier_has_the_noise_covariance_and_folds_of_whole_characte
     assert (classifier.penalty, classifier.noise, classifier.rule) == ("l2", "structured", "1se")
     assert isinstance(classifier.cv, InOrder)
     assert default_classifier("gsvm-a").adaptive
-    with pytest.raises(ValueError, match="Allowed values are 'svm', .*'gsvm-2-noise', but got 'lda' instead"):
+    with pytest.raises(ValueError, match=r"Allowed values are 'svm', .*'gsvm-2-noise', but got 'lda' instead"):
         default_classifier("lda")
 
 

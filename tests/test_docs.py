@@ -132,7 +132,9 @@ def folder(recordings, tmp_path, monkeypatch):
 def scheduler():
     """Address of a dask scheduler with one worker in this process."""
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+    # by default threads of one process get an address of their own kind, and the command accepts tcp:// alone
+    options = {"n_workers": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**options, host="127.0.0.1", protocol="tcp://") as cluster:
         yield cluster.scheduler_address
 
 

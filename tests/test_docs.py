@@ -5,6 +5,7 @@ page and in order, in a temporary folder with small simulated recordings of the 
 long, or needs a GPU, a cluster or real recordings, is run in the reduced form that `REDUCED` gives.
 """
 
+import csv
 import re
 import runpy
 import shlex
@@ -46,8 +47,9 @@ REDUCED = {
     "--jobs 4": "--jobs 1",
     "--jobs 2": "--jobs 1",
     "--jobs -1": "--jobs 1",
-    # plans of the benchmarks: on a small bundle of the same name in $MIXNORM_DATA
-    "mixnorm study benchmarks/": f"mixnorm study --splits 1 --methods svm,gsvm-2 {ROOT.as_posix()}/benchmarks/",
+    # plans of the benchmarks: on a small bundle of the same name in $MIXNORM_DATA; characters need two folds
+    "study benchmarks/plans/noise-uam-ch": f"study --splits 2 --methods svm {ROOT.as_posix()}/benchmarks/plans/noise-uam-ch",
+    "mixnorm study benchmarks/": f"mixnorm study --splits 1 --methods svm,svm-noise {ROOT.as_posix()}/benchmarks/",
     # there may be no GPU here: the same code on the host
     "--device cuda": "--device cpu",
     'use_device("cuda")': 'use_device("cpu")',
@@ -84,10 +86,12 @@ def recordings(tmp_path_factory):
     cohort = simulated_cohort(2, 60, seed=0)
     write_bundle(folder / "recordings.npz", cohort.X, cohort.y, cohort.subject)
     rng = np.random.default_rng(0)
-    for name, n_trials in (("uam-p300", 1100), ("ner2015-errp", 100)):
+    for name, n_trials in (("uam-p300", 1100), ("ner2015-errp", 160), ("bigp3bci-a", 540)):
         y = np.arange(n_trials) % 4 == 0
-        X = rng.standard_normal((n_trials, 3, 12)) + y[:, None, None]
-        write_bundle(folder / f"{name}.npz", X, y.astype(int), np.full(n_trials, "S1"))
+        X = rng.standard_normal((n_trials, 14, 12)) + y[:, None, None]
+        parts = (np.arange(n_trials) // 20).astype(str)
+        whose = np.full(n_trials, "S1")
+        write_bundle(folder / f"{name}.npz", X, y.astype(int), whose, session=parts, character=parts)
     write_speller_files(folder)
     return folder
 
@@ -109,9 +113,10 @@ def write_speller_files(folder):
     savemat(folder / "br41n-p300" / "S1.mat", {"y": found.signal.T.astype("f4"), "trig": trigger, "fs": 250.0})
 
 
-def write_bundle(path, X, y, subject):
+def write_bundle(path, X, y, subject, **labels):
     names = ("Fz", "Cz", "Pz", "Oz", "P3", "P4", "PO7", "PO8", "C3", "C4", "F3", "F4", "Fp1", "Fp2", "T7", "T8")
-    np.savez(path, X=X, y=y, subject=subject, ch_names=names[: X.shape[1]], times=np.arange(X.shape[2]) / 20)
+    times = np.arange(X.shape[2]) / 20
+    np.savez(path, X=X, y=y, subject=subject, ch_names=names[: X.shape[1]], times=times, **labels)
 
 
 @pytest.fixture
@@ -127,7 +132,9 @@ def folder(recordings, tmp_path, monkeypatch):
 def scheduler():
     """Address of a dask scheduler with one worker in this process."""
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+    # by default threads of one process get an address of their own kind, and the command accepts tcp:// alone
+    options = {"n_workers": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**options, host="127.0.0.1", protocol="tcp://") as cluster:
         yield cluster.scheduler_address
 
 
@@ -344,7 +351,7 @@ def test_both_walks_name_modules_in_numbered_steps():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     fit, select = re.split(r"^## From ", text, flags=re.MULTILINE)[1:]
     for walk, first, last in (
-        (fit, "estimators/svc.py", "estimators/linear.py"),
+        (fit, "estimators/svc_cv.py", "estimators/linear.py"),
         (select, "commands/main.py", "estimators/persistence.py"),
     ):
         steps = re.findall(r"^\d+\. .*?(?=^\d+\. |\n\n)", walk, flags=re.MULTILINE | re.DOTALL)
@@ -389,3 +396,49 @@ def test_columns_are_counted(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("| a | b |\n| --- | ---: |\n| 1 | 2 |\n\n  | a | b | c |\n  | --- | :-- | --- |\n")
     assert columns(page) == [2, 3]
+
+
+#: How docs/noise.md names the rows of benchmarks/data/noise.csv: (data, split_by).
+NOISE_DATA = {
+    "UAM": ("uam-p300", "random"),
+    "NER": ("ner2015-errp", "random"),
+    "bigP3BCI": ("bigp3bci-a", "random"),
+    "NER, sessions": ("ner2015-errp", "session"),
+    "UAM, characters": ("uam-p300", "character"),
+}
+PEERS = ("lda", "toeplitz-lda", "xdawn-lda", "xdawncov-ts-lr")
+
+
+def noise_rows():
+    """{(data, split_by, n_train): {method: row of the CSV file}}."""
+    found = {}
+    with (ROOT / "benchmarks" / "data" / "noise.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            found.setdefault((row["data"], row["split_by"], row["n_train"]), {})[row["method"]] = row
+    return found
+
+
+def noise_line(name, methods):
+    """The line of docs/noise.md that a row of the file gives."""
+    auc = {method: float(row["auc_percent"]) for method, row in methods.items()}
+    peer = max(PEERS, key=auc.get)
+    other = max((method for method in auc if method != "svm-noise"), key=auc.get)
+    ahead, error = (methods[other][key] for key in ("svm_noise_minus_method", "two_standard_errors"))
+    cells = [
+        name,
+        f"{auc['svm']:.1f}",
+        f"{auc['svm-noise']:.1f}",
+        f"{auc['gsvm-2-noise']:.1f} ({float(methods['gsvm-2-noise']['sensors_percent']):.0f} %)",
+        f"`{peer}` {auc[peer]:.1f}",
+        f"{ahead.replace('-', '−')} ± {error}" + (f" (`{other}`)" if other != peer else ""),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def test_tables_about_noise_are_those_of_the_file():
+    text, rows = (ROOT / "docs" / "noise.md").read_text(encoding="utf-8"), noise_rows()
+    named = {place: name for name, place in NOISE_DATA.items()}
+    assert len(rows) == 12
+    for (data, split_by, n_train), methods in rows.items():
+        name = named[data, split_by]
+        assert noise_line(f"{name}, {n_train}" if split_by == "random" else name, methods) in text

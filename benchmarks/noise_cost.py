@@ -3,16 +3,16 @@
     python benchmarks/noise_cost.py [--large]
 
 Both run in turns in one process, on one thread; the estimate and the whitening of the trials are included. Seconds of
-the processor, the best of five turns (one for the large problem); memory is the peak of a process of its own, less what
-it holds before the path.
+the processor, the best of five turns (one for the large problem). Memory is the most that one path allocates, in a
+process of its own, as tracemalloc counts it.
 """
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -75,12 +75,11 @@ def measured_memory(noise, *size):
 
 
 def peak_memory(noise, n, n_sensors, n_samples):
-    """Peak of this process in MB during a path, less the peak before it."""
+    """The most that a path allocates, in MB."""
     X, y = eeg_like(int(n), int(n_sensors), int(n_samples))
-    path(X[:20, :2, :2], y[:20] * np.tile([1, -1], 10), None)  # what is loaded once does not count
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    tracemalloc.start()
     path(X, y, None if noise == "none" else noise)
-    return round((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    return round(tracemalloc.get_traced_memory()[1] / 2**20)
 
 
 if __name__ == "__main__":

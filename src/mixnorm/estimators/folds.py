@@ -127,7 +127,7 @@ def score_folds(
     ``parts``: the test trials of every fold, which serve many grids.
     """
     columns = []
-    for k, (fold, part) in enumerate(zip(folds, parts)):
+    for k, (fold, part) in enumerate(zip(folds, parts, strict=True)):
         W = np.stack([s.W[0, 0, :, k] for s in solutions], axis=1)
         b = np.array([s.b[0, 0, k] for s in solutions])
         columns.append(score_models(part, labels, fold.test, (W, b), scoring, params))

@@ -150,7 +150,8 @@ def _table(X: np.ndarray, estimator) -> Trials:
 def _read_epochs(X) -> Trials:
     names = recording = None
     if is_epochs(X):
-        names = tuple(name for name, kind in zip(X.ch_names, X.get_channel_types()) if kind == "eeg")
+        kinds = zip(X.ch_names, X.get_channel_types(), strict=True)
+        names = tuple(name for name, kind in kinds if kind == "eeg")
         if not names:
             raise ValueError(f"The epochs hold no EEG channel; their channels are {', '.join(X.ch_names)}.")
         recording = {key: float(X.info[key]) for key in ("sfreq", "highpass", "lowpass")}
@@ -203,7 +204,9 @@ def _refuse_strings(X) -> None:
     values = np.asarray(X) if not hasattr(X, "dtype") and not hasattr(X, "columns") else X
     if hasattr(values, "columns"):
         table = np.asarray(values)
-        for name, column in zip(values.columns, table.T if table.dtype.kind in "OUS" else ()):
+        if table.dtype.kind not in "OUS":
+            return
+        for name, column in zip(values.columns, table.T, strict=True):
             if any(isinstance(value, str | bytes) for value in column):
                 raise ValueError(f"X must be numeric, but its column {name!r} holds strings; convert them first.")
         return

@@ -62,7 +62,7 @@ def class_balance(
 
 def check_both_classes(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, whose: str = "") -> None:
     """Refuse weights that leave one of the classes without a trial."""
-    for sign, label in zip((-1, 1), classes.tolist()):
+    for sign, label in zip((-1, 1), classes.tolist(), strict=True):
         if not weights[signs == sign].any():
             raise ValueError(
                 f"All trials of class {label!r} {whose}have weight zero; both classes need at least one trial."

@@ -9,6 +9,7 @@ import pytest
 from mixnorm.core.certificate import Certificate, alpha_max, certify
 from mixnorm.core.conditioning import condition
 from mixnorm.core.intercept import balance
+from mixnorm.core.metric import DenseMetric
 from mixnorm.core.problem import Solution
 from reference import alpha_max_reference
 from stacks import PENALTIES, converted, every_penalty, make_stack
@@ -49,7 +50,10 @@ def test_ordinary_trials_are_neither_copied_nor_changed():
 def test_every_point_has_the_same_objective_after_restoring(name, scale, fit_intercept):
     stack = moved(make_stack(name, T=3, fit_intercept=fit_intercept, similarity=0.3), scale, 1e3)
     rng = np.random.default_rng(1)
-    more = {"center": rng.standard_normal((2, 3, 8, 3)) / scale, "alignment": rng.standard_normal((2, 3, 8, 8))}
+    more = {
+        "center": rng.standard_normal((2, 3, 8, 3)) / scale,
+        "metric": DenseMetric(rng.standard_normal((2, 3, 8, 8))),
+    }
     for given in (stack, replace(stack, **more), replace(stack, center=more["center"])):
         found = condition(given)
         W, b = random_point(given)

@@ -80,7 +80,7 @@ def test_non_finite_value_is_refused_by_a_fitted_model_too(estimator, X, y):
     apply = model.transform if isinstance(model, SensorSelector) else model.predict
     X[2, 4] = np.nan
     refuses("NaN: trial 2, channel 1, sample 1", apply, as_3d(X))
-    refuses("NaN: trial 2, feature 4", apply, X)
+    refuses("NaN: trial 2, channel 1, sample 1", apply, X)  # the same epochs, flattened
 
 
 def test_large_values_whose_sum_overflows_are_not_infinite(X, y):

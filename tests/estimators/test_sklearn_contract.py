@@ -26,7 +26,17 @@ def trials():
 # one check gives a class the weight 1e-4, so that alpha is above alpha_max, which is to be said
 @pytest.mark.filterwarnings("ignore:.*alpha_max")
 @pytest.mark.parametrize(
-    "estimator", [GroupSVC(), GroupSVCCV(), SensorSelector(n_sensors=1)], ids=lambda e: type(e).__name__
+    "estimator",
+    [
+        GroupSVC(),
+        GroupSVC(penalty="l2", noise="structured"),
+        GroupSVC(ridge=0.1),
+        GroupSVC(noise="structured", ridge=0.1),
+        GroupSVCCV(),
+        GroupSVCCV(penalty="l2", noise="structured"),
+        SensorSelector(n_sensors=1),
+    ],
+    ids=repr,
 )
 def test_all_estimator_checks_pass_and_none_is_excused(estimator):
     results = check_estimator(estimator, on_skip=None, on_fail=None)

@@ -270,7 +270,7 @@ def test_open_problems_are_taken_up_again_to_smaller_goals_and_the_better_point_
 
 
 def test_of_two_solutions_the_lower_value_is_kept_with_the_better_bound():
-    """Values 1 and 2, optimum between bounds 0.5 and 0.8: the lower point is certified by the larger bound."""
+    """Values 1 and 2, bounds 0.3 and 0.8, gaps 0.7 and 0.6: the lower point is certified by the larger bound."""
 
     def solution(objective, bound, mark):
         objective, bound = np.array([objective]), np.array([bound])
@@ -282,7 +282,7 @@ def test_of_two_solutions_the_lower_value_is_kept_with_the_better_bound():
             np.array([[mark] * 2]),
         )
 
-    first, second = solution([2.0, 1.0], [0.8, 0.5], 1.0), solution([1.0, 2.0], [0.5, 0.8], 2.0)
+    first, second = solution([2.0, 1.0], [0.8, 0.3], 1.0), solution([1.0, 2.0], [0.3, 0.8], 2.0)
     found = better(first, second)
     np.testing.assert_array_equal(found.W[0, 0], [[2.0, 1.0]] * 2)
     np.testing.assert_array_equal(found.b[0, 0], [2.0, 1.0])

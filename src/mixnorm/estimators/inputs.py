@@ -119,16 +119,16 @@ def read_predict(estimator, X) -> Trials:
         trials = read_predict(estimator, to_numpy(given))
         return replace(trials, matrix=in_library_of(given, trials.matrix))
     if is_epochs(X) or _n_dim(X) == 3:
-        trials = _read_epochs(X)
-        trials = _match_channels(trials, estimator)
-    else:
-        _refuse_strings(X)
-        X = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
-        # a matrix for a model of epochs holds them flattened, channel by channel
-        shape, names = getattr(estimator, "_epochs_shape", None), getattr(estimator, "_ch_names", None)
-        trials = replace(_table(X, estimator), shape=shape, ch_names=names if shape else None)
+        trials = _match_channels(_read_epochs(X), estimator)
+        _refuse_non_finite(trials)
+        return trials
+    _refuse_strings(X)
+    X = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
+    trials = _table(X, estimator)
     _refuse_non_finite(trials)
-    return trials
+    # a matrix for a model of epochs holds them flattened, channel by channel
+    shape, names = getattr(estimator, "_epochs_shape", None), getattr(estimator, "_ch_names", None)
+    return replace(trials, shape=shape, ch_names=names if shape else None)
 
 
 def is_epochs(X) -> bool:

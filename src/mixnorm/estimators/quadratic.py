@@ -278,11 +278,13 @@ def check_enough_trials(noise, signs: np.ndarray, weights: np.ndarray, classes: 
     """Refuse to estimate a noise covariance with fewer than two trials of a class."""
     if not isinstance(noise, str):
         return
+    smallest = np.min(weights[weights > 0], initial=np.inf)
     for sign, label in zip((-1, 1), classes.tolist(), strict=True):
-        count = int((weights[signs == sign] > 0).sum())
+        # a trial of weight 2 counts as two trials, as it does in the estimate
+        count = round(float(weights[signs == sign].sum() / smallest), 6)
         if count < 2:
             raise ValueError(
                 f"noise={noise!r} is estimated from at least two trials of each class, but class {label!r} has "
-                f"{count} {whose}".rstrip()
+                f"{count:g} {whose}".rstrip()
                 + "."
             )

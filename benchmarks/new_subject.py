@@ -6,8 +6,8 @@ The other subjects are fitted jointly on ``--trials`` trials each (features stan
 ±5). The new subject's features are standardised on its calibration trials; without any, or with ``--unlabelled``, on
 all its trials, which needs no labels. "aligned" means adaptation of a joint fit with ``align=True``: once with the
 labels of the calibration trials, once without labels (if there are no calibration trials: with all trials).
-The table has the AUC on all other trials of the new subject, in percent, as means over subjects and draws. One line per
-(draw, subject) is added to the file ``--keep``; a run that was interrupted continues from it.
+The table has the AUC on all other trials of the new subject, in percent, as means over subjects and draws. One line
+per (draw, subject) is added to the file ``--keep``; a run that was interrupted continues from it.
 """
 
 import argparse

@@ -452,7 +452,7 @@ def test_labels_of_subjects_are_checked(subjects, message, data):
 @pytest.mark.parametrize(
     ("asymmetric", "message"),
     [
-        (["S9"], "asymmetric contains the unknown subject 'S9'; available: 'S0', 'S1', 'S2'"),
+        (["S9"], r"asymmetric contains the unknown subject 'S9'; available: 'S[012]', 'S[012]', 'S[012]'\."),
         (["S0", "S1", "S2"], "asymmetric contains every subject; leave out at least one"),
         ("S0", "asymmetric must be a list of subjects, but got 'S0'"),
     ],

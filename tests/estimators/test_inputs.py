@@ -119,8 +119,8 @@ def test_empty_input_is_refused(estimator, X, y):
     refuses(r"0 sample\(s\)", clone(estimator).fit, X[:0], y[:0])
     refuses(r"0 sample\(s\)", clone(estimator).fit, as_3d(X)[:0], y[:0])
     refuses(r"0 feature\(s\)", clone(estimator).fit, X[:, :0], y)
-    refuses(r"\(trials, channels, times\), none of them 0, but got \(60, 0, 3\)", estimator.fit, as_3d(X)[:, :0], y)
-    refuses(r"none of them 0, but got \(60, 4, 0\)", clone(estimator).fit, as_3d(X)[:, :, :0], y)
+    refuses(r"\(trials, channels, times\) without a 0, but got \(60, 0, 3\)", estimator.fit, as_3d(X)[:, :0], y)
+    refuses(r"without a 0, but got \(60, 4, 0\)", clone(estimator).fit, as_3d(X)[:, :, :0], y)
 
 
 def test_epochs_without_an_eeg_channel_are_refused(X, y):
@@ -223,7 +223,7 @@ def test_wrong_groups_are_named(estimator, X, y, groups):
     refuses("that of feature 4 is nan", clone(estimator).set_params(groups=holes).fit, X, y)
     mixed = np.array([*["Cz"] * 11, 4], dtype=object)
     refuses("cannot be put in order", clone(estimator).set_params(groups=mixed).fit, X, y)
-    refuses("groups is for 2-D input only", clone(estimator).set_params(groups=groups).fit, as_3d(X), y)
+    refuses("groups must be None for epochs", clone(estimator).set_params(groups=groups).fit, as_3d(X), y)
 
 
 @every_estimator
@@ -232,7 +232,8 @@ def test_bad_group_weights_are_named_by_label(estimator, X, y):
     grouped = clone(estimator).set_params(groups=names)
     refuses("'Oz' is -1.0", clone(grouped).set_params(group_weights=[1, 1, -1, 1]).fit, X, y)
     refuses("'Pz' is nan", clone(grouped).set_params(group_weights={"Pz": np.nan}).fit, X, y)
-    refuses("names 'C3', which is not a group", clone(grouped).set_params(group_weights={"C3": 1.0}).fit, X, y)
+    listing = "unknown group 'C3'; available: 'Cz', 'Fz', 'Oz', 'Pz'"
+    refuses(listing, clone(grouped).set_params(group_weights={"C3": 1.0}).fit, X, y)
     refuses("must be numbers, but got '2'", clone(grouped).set_params(group_weights=["2", 1, 1, 1]).fit, X, y)
     refuses(r"each of the 4 groups, but its shape is \(3,\)", grouped.set_params(group_weights=[1, 1, 1]).fit, X, y)
 

@@ -108,5 +108,5 @@ def test_dead_sensors_are_never_selected(number):
         model.fit(X[:800], y[:800])
         assert len(model.selected_groups_) > 0
         assert not set(model.selected_groups_) & set(dead)
-    with pytest.raises(ValueError, match=f"only {usable}.*constant"):
+    with pytest.raises(ValueError, match=f"number of usable sensors, {usable} .*constant"):
         SensorSelector(usable + 1).fit(X[:800], y[:800])

@@ -125,7 +125,7 @@ def test_graded_weights_lead_to_the_cheaper_sensor():
 
 def test_fewer_sensors_than_are_kept_is_refused():
     X, y, groups = plain_data()
-    with pytest.raises(ValueError, match="n_sensors=1, but 2 sensors have weight 0 and are always kept"):
+    with pytest.raises(ValueError, match="n_sensors=1 is too small: 2 sensors have weight 0 and are always kept"):
         SensorSelector(1, groups=groups, group_weights={0: 0.0, 1: 0.0}).fit(X, y)
 
 
@@ -137,7 +137,7 @@ def test_more_sensors_than_there_are_is_refused(data):
     X, y, groups = data()
     usable = N_GROUPS - len(DEAD.get(data, ()))
     with pytest.raises(
-        ValueError, match=rf"n_sensors={usable + 1} sensors were asked for, but there are only {usable}"
+        ValueError, match=rf"n_sensors={usable + 1} is larger than the number of usable sensors, {usable}"
     ):
         SensorSelector(usable + 1, groups=groups).fit(X, y)
 
@@ -145,7 +145,7 @@ def test_more_sensors_than_there_are_is_refused(data):
 def test_sensors_that_do_not_count_are_named():
     X, y, groups = dead_sensors()
     with pytest.raises(
-        ValueError, match=r"only 3 \(not counting \[0, 1, 4\], which are constant or have infinite weight"
+        ValueError, match=r"usable sensors, 3 \(not counting \[0, 1, 4\], which are constant or have infinite weight"
     ):
         SensorSelector(4, groups=groups, group_weights={0: np.inf}).fit(X, y)
 
@@ -170,7 +170,7 @@ def test_trials_of_weight_zero_have_no_influence():
         selector = SensorSelector(k, groups=groups).fit(wild, y, sample_weight=weights)
         without = SensorSelector(k, groups=groups).fit(X[weights > 0], y[weights > 0])
         np.testing.assert_array_equal(selector.selected_groups_, without.selected_groups_)
-    with pytest.raises(ValueError, match="n_sensors=5 sensors were asked for, but there are only 4"):
+    with pytest.raises(ValueError, match="n_sensors=5 is larger than the number of usable sensors, 4"):
         SensorSelector(5, groups=groups).fit(wild, y, sample_weight=weights)
 
 

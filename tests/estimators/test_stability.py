@@ -100,8 +100,8 @@ def test_kept_sensors_are_always_in_and_forbidden_ones_never():
     "options, message",
     [
         ({"n_resamplings": 0}, "n_resamplings must be a whole number from 1, but got 0"),
-        ({"n_sensors": 7}, "n_sensors=7 sensors were asked for, but there are only 6"),
-        ({"threshold": 0.5}, "threshold must lie above 0.5 and be at most 1, but got 0.5"),
+        ({"n_sensors": 7}, "n_sensors=7 is larger than the number of sensors to choose from, 6"),
+        ({"threshold": 0.5}, "threshold must be above 0.5 and at most 1, but got 0.5"),
         ({"trial_groups": [0, 1]}, "trial_groups must hold one label for each of the 40 trials"),
         ({"trial_groups": [0] * 40}, "of one class only; stability selection needs more groups"),
     ],

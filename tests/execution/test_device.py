@@ -119,7 +119,7 @@ def test_errors_name_trial_and_channel_there_too():
 
 @needs_torch
 @pytest.mark.usefixtures("dispatch")
-def test_newcomers_and_files(tmp_path):
+def test_new_subjects_and_files(tmp_path):
     estimator, more = ESTIMATORS["MultiTaskGroupSVC"]
     model = sklearn.clone(estimator).fit(torch.asarray(X), torch.asarray(Y), **more)
     model.adapt(torch.asarray(X[:30]), torch.asarray(Y[:30]), subject="new")
@@ -328,11 +328,11 @@ def test_an_interrupt_ends_all_fits(monkeypatch):
 
 
 @pytest.mark.usefixtures("dispatch")
-def test_a_refused_newcomer_leaves_the_model_where_it_was():
+def test_a_refused_new_subject_leaves_the_model_where_it_was():
     asarray = array_api_strict.asarray
     model = MultiTaskGroupSVC(0.05, similarity=0.1).fit(asarray(X), asarray(Y), subjects=WHO)
     before = dict(vars(model))
-    with pytest.raises(ValueError, match="Subject 'new': y holds 6"):
+    with pytest.raises(ValueError, match="Subject 'new': y holds the unknown label 6"):
         model.adapt(asarray(X[:20]), asarray(Y[:20] + 6), subject="new")
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[name] is value for name, value in before.items())

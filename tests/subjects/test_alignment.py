@@ -1,4 +1,4 @@
-"""Subjects compared where everybody's trials are white: the maps, the joint fit, those who lean, and newcomers."""
+"""Similarity computed after whitening: the maps, the joint fit, subjects in ``asymmetric``, and new subjects."""
 
 import cvxpy as cp
 import numpy as np
@@ -147,7 +147,7 @@ def test_limits():
 
 
 def alike_in_their_responses(rng, n=60, n_subjects=6):
-    """The same response in everybody, behind ongoing activity that is mixed into the sensors differently in each."""
+    """The same response in all subjects, behind ongoing activity that is mixed into the sensors differently in each."""
     response = np.outer(np.sin(np.arange(5)), np.hanning(6))
     out = []
     for _ in range(n_subjects):
@@ -188,7 +188,7 @@ def test_few_steps_where_the_features_of_subjects_are_of_unlike_size(seed):
 
 
 @pytest.mark.parametrize("similarity", [25.0, 100.0])
-def test_sensors_always_kept_are_certified_beside_a_strong_pull(similarity):
+def test_sensors_always_kept_are_certified_with_a_large_similarity(similarity):
     """The deviation from the mean is then a small difference of large numbers, and its rounding not that of itself."""
     for seed in range(8):
         rng, parts = np.random.default_rng(seed), []
@@ -213,10 +213,10 @@ def test_the_refit_of_a_cross_validation_is_the_fit_at_what_it_chose():
     np.testing.assert_allclose(found.coef_, again.coef_, atol=1e-6)
 
 
-# --- those who lean, and newcomers ---
+# --- subjects in asymmetric, and new subjects ---
 
 
-def leaning_problem(X, y, model, root, target, strength, sensors):
+def regularised_problem(X, y, model, root, target, strength, sensors):
     """Optimum by cvxpy, and value at the last row, of a subject's own loss + strength ‖root w − target‖² + the norm."""
     groups = np.asarray(model.groups)
     w, b = cp.Variable(X.shape[1]), cp.Variable()
@@ -231,17 +231,17 @@ def leaning_problem(X, y, model, root, target, strength, sensors):
     return optimum, cost.value
 
 
-def test_who_leans_is_drawn_to_the_mean_in_its_own_coordinates_and_moves_nobody():
+def test_a_subject_in_asymmetric_is_regularised_in_its_own_coordinates_and_changes_no_other():
     Xs, ys, groups = coloured(4)
     model = fit((Xs, ys, groups), asymmetric=["S3"])
     others = fit((Xs[:3], ys[:3], groups))
     np.testing.assert_array_equal(model.coef_[:3], others.coef_)
     root = slow_alignment(Xs[3], groups)
-    optimum, value = leaning_problem(Xs[3], ys[3], model, root, others.mean_aligned_coef_, SIMILARITY, range(6))
+    optimum, value = regularised_problem(Xs[3], ys[3], model, root, others.mean_aligned_coef_, SIMILARITY, range(6))
     assert value == pytest.approx(optimum, rel=1e-7)
 
 
-def test_a_newcomer_is_drawn_to_the_mean_in_its_own_coordinates_on_the_selected_sensors():
+def test_a_new_subject_is_regularised_in_its_own_coordinates_on_the_selected_sensors():
     Xs, ys, groups = coloured(4, seed=1)
     model = fit((Xs[:3], ys[:3], groups), group_weights={0: np.inf, 3: np.inf})
     before = model.coef_.copy()
@@ -252,7 +252,7 @@ def test_a_newcomer_is_drawn_to_the_mean_in_its_own_coordinates_on_the_selected_
     assert not {0, 3} & set(sensors.tolist())
     root, usable = slow_alignment(Xs[3], groups), np.isin(groups, sensors)
     size = np.mean(np.sum(root[:, usable] ** 2, axis=0))
-    optimum, value = leaning_problem(
+    optimum, value = regularised_problem(
         Xs[3], ys[3], model, root, model.mean_aligned_coef_, model.strength_ / size, sensors
     )
     assert value == pytest.approx(optimum, rel=1e-7)
@@ -284,7 +284,7 @@ def test_fit_takes_a_targets_trials_without_labels():
     assert len(plain.coef_) == 3
 
 
-def test_with_too_few_trials_or_all_the_same_the_newcomer_gets_the_mean_classifier():
+def test_with_too_few_trials_or_all_the_same_the_new_subject_gets_the_mean_classifier():
     Xs, ys, groups = coloured(4)
     model = fit((Xs[:3], ys[:3], groups))
     few, same = Xs[3][:4], np.tile(Xs[3][0], (6, 1))
@@ -302,11 +302,11 @@ def test_a_model_without_intercept_gives_nobody_one():
     assert not np.array_equal(model.coef_[-1], model.mean_coef_)
 
 
-def test_one_who_leans_with_few_trials_is_drawn_to_the_plain_mean():
+def test_a_subject_in_asymmetric_with_few_trials_is_regularised_towards_the_plain_mean():
     Xs, ys, groups = coloured(4)
     X, y = Xs[3][:4], np.array([1.0, -1, 1, -1])
     model = fit(([*Xs[:3], X], [*ys[:3], y], groups), asymmetric=["S3"])
-    optimum, value = leaning_problem(X, y, model, np.eye(18), model.mean_coef_, SIMILARITY, range(6))
+    optimum, value = regularised_problem(X, y, model, np.eye(18), model.mean_coef_, SIMILARITY, range(6))
     assert value == pytest.approx(optimum, rel=1e-7)
     model = fit(([*Xs[:3], X], [*ys[:3], np.ones(4)], groups), asymmetric=["S3"])
     np.testing.assert_array_equal(model.coef_[-1], model.mean_coef_)
@@ -325,7 +325,7 @@ def test_one_who_leans_with_one_class_gets_the_classifier_nearest_to_the_mean():
     model = fit((Xs, [*ys[:3], np.ones(31)], groups), asymmetric=["S3"])
     by_hand = fit((Xs[:3], ys[:3], groups)).adapt(Xs[3], subject="S3")
     usable = np.isin(groups, by_hand.selected_groups_)
-    assert usable.all()  # else adapt keeps to the selected sensors, and who leans may use others
+    assert usable.all()  # else adapt keeps to the selected sensors, and a subject in asymmetric may use others
     np.testing.assert_allclose(model.coef_[-1], by_hand.coef_[-1], atol=1e-12)
     np.testing.assert_allclose(model.intercept_[-1], by_hand.intercept_[-1], atol=1e-12)
 

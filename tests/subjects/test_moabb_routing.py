@@ -11,7 +11,7 @@ from mixnorm import MultiTaskGroupSVC, MultiTaskGroupSVCCV
 # --- scikit-learn's routing, which is all that MOABB uses ---
 
 
-def cohort_with_newcomer():
+def cohort_with_new_subject():
     rng = np.random.default_rng(0)
     y, subjects = np.tile([0, 1], 60), np.repeat(["a", "b", "c"], 40)
     X = 5 + 3 * (rng.standard_normal((120, 6)) + y[:, None])
@@ -20,7 +20,7 @@ def cohort_with_newcomer():
 
 
 def test_a_pipeline_passes_moabbs_metadata_on_and_transforms_the_targets_trials():
-    X, y, subjects, X_new, y_new = cohort_with_newcomer()
+    X, y, subjects, X_new, y_new = cohort_with_new_subject()
     model = MultiTaskGroupSVC(0.05, similarity=0.1)
     with config_context(enable_metadata_routing=True):
         pipeline = make_pipeline(StandardScaler(), model, transform_input=["X_target_labeled"])
@@ -35,7 +35,7 @@ def test_a_pipeline_passes_moabbs_metadata_on_and_transforms_the_targets_trials(
 
 
 def test_a_pipeline_accepts_unlabelled_trials_of_the_target():
-    X, y, subjects, X_new, _ = cohort_with_newcomer()
+    X, y, subjects, X_new, _ = cohort_with_new_subject()
     with config_context(enable_metadata_routing=True):
         pipeline = make_pipeline(StandardScaler(), MultiTaskGroupSVCCV(4, similarities=2))
         pipeline.fit(X, y, subjects=subjects, X_target_unlabeled=X_new)
@@ -43,7 +43,7 @@ def test_a_pipeline_accepts_unlabelled_trials_of_the_target():
 
 
 def test_aligned_subjects_take_the_targets_trials_without_labels_transformed():
-    X, y, subjects, X_new, _ = cohort_with_newcomer()
+    X, y, subjects, X_new, _ = cohort_with_new_subject()
     model = MultiTaskGroupSVC(0.05, similarity=0.1, align=True)
     with config_context(enable_metadata_routing=True):
         names = ["X_target_labeled", "X_target_unlabeled"]

@@ -1,4 +1,4 @@
-"""The joint fit: its limits, who gets which classifier, newcomers, subjects who lean on others, bad input."""
+"""The joint fit: its limits, who gets which classifier, new subjects, subjects in ``asymmetric``, bad input."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from mixnorm import (
     load,
     save,
 )
-from mixnorm.subjects import pull as metric_module
+from mixnorm.subjects import new_subject_metric as metric_module
 from mixnorm.subjects.adaptation import SPREAD, STRENGTHS, best_strength, n_worth_trying
 from reference import convex_reference, objective
 
@@ -182,28 +182,28 @@ def test_any_hashable_labels(names, tmp_path):
     assert load(tmp_path / "m.mixnorm").subjects_.tolist() == names
 
 
-# --- newcomers ---
+# --- new subjects ---
 
 
-def newcomer(n, seed=9):
+def new_subject(n, seed=9):
     Xs, ys, _ = cohort(1, seed=seed, sizes=(n,))
     return Xs[0], ys[0]
 
 
-def test_adapt_leaves_everybody_else_as_they_were(data):
+def test_adapt_leaves_all_other_subjects_as_they_were(data):
     model = fit(data)
     coef, intercept, mean = model.coef_.copy(), model.intercept_.copy(), model.mean_coef_.copy()
-    assert model.adapt(*newcomer(30), subject="new") is model
+    assert model.adapt(*new_subject(30), subject="new") is model
     np.testing.assert_array_equal(model.coef_[:3], coef)
     np.testing.assert_array_equal(model.intercept_[:3], intercept)
     np.testing.assert_array_equal(model.mean_coef_, mean)
     assert model.subjects_.tolist()[3] == "new"
-    again = model.adapt(*newcomer(40, seed=10), subject="new")
+    again = model.adapt(*new_subject(40, seed=10), subject="new")
     assert again.coef_.shape == (4, 18)
     np.testing.assert_array_equal(again.coef_[:3], coef)
 
 
-def test_without_trials_the_newcomer_is_the_mean(data):
+def test_without_trials_the_new_subject_gets_the_mean_classifier(data):
     X = data[0]
     model = fit(data)
     mean = model.decision_function(X)
@@ -212,21 +212,21 @@ def test_without_trials_the_newcomer_is_the_mean(data):
     assert model.strength_ == np.inf
 
 
-def test_unnamed_trials_belong_to_the_latest_newcomer(data):
-    model = fit(data).adapt(*newcomer(30), subject="a").adapt(*newcomer(40, seed=10), subject="b")
+def test_unnamed_trials_belong_to_the_latest_new_subject(data):
+    model = fit(data).adapt(*new_subject(30), subject="a").adapt(*new_subject(40, seed=10), subject="b")
     X = data[0]
     np.testing.assert_array_equal(model.decision_function(X), model.decision_function(X, subjects="b"))
     assert np.any(model.decision_function(X) != model.decision_function(X, subjects="a"))
 
 
 def test_adapt_keeps_to_the_selected_sensors(data):
-    model = fit(data, 0.3).adapt(*newcomer(60))
+    model = fit(data, 0.3).adapt(*new_subject(60))
     out = np.setdiff1d(np.arange(6), model.selected_groups_)
     assert len(out)
     assert not model.coef_[3][np.isin(data[3], out)].any()
 
 
-def test_with_many_trials_adapt_tends_to_the_newcomers_own_fit():
+def test_with_many_trials_adapt_tends_to_the_new_subjects_own_fit():
     Xs, ys, groups = cohort(3, seed=1)
     model = fit((*stacked(Xs, ys), groups), 0.01)
     rng = np.random.default_rng(0)
@@ -249,18 +249,18 @@ def test_a_subject_without_intercept_that_loses_all_sensors(seed):
     assert model.dual_gap_ <= 1e-6
 
 
-def test_with_very_many_features_a_newcomer_is_drawn_by_the_plain_distance(monkeypatch, data, tmp_path):
+def test_with_very_many_features_a_new_subject_is_regularised_by_the_plain_distance(monkeypatch, data, tmp_path):
     monkeypatch.setattr(metric_module, "MOST_FEATURES", 5)
     model = fit(data)
     assert model.newcomer_covariance_ is None
     save(model, tmp_path / "model.mixnorm")
-    X, y = newcomer(30)
+    X, y = new_subject(30)
     again = load(tmp_path / "model.mixnorm").adapt(X, y)
     np.testing.assert_array_equal(model.adapt(X, y).coef_, again.coef_)
 
 
 @pytest.mark.parametrize(("sign", "weaker"), [(1.0, False), (-1.0, True)])
-def test_a_pull_too_weak_for_so_few_trials_is_tried_only_where_the_trials_ask_for_it(sign, weaker):
+def test_a_strength_too_small_for_so_few_trials_is_tried_only_if_the_next_larger_is_best(sign, weaker):
     Xs, ys, groups = cohort(3, seed=1)
     model = MultiTaskGroupSVC(1e-3, similarity=1.0, groups=groups).fit(
         np.concatenate(Xs), np.concatenate(ys), subjects=np.repeat([0, 1, 2], [len(y) for y in ys])
@@ -276,7 +276,7 @@ def test_a_pull_too_weak_for_so_few_trials_is_tried_only_where_the_trials_ask_fo
 
 
 def test_one_trial_of_a_class_keeps_the_mean_weights_with_an_intercept_of_its_own(data):
-    X, y = newcomer(12)
+    X, y = new_subject(12)
     rows = np.append(np.flatnonzero(y < 0), np.flatnonzero(y > 0)[0])
     model = fit(data).adapt(X[rows], y[rows])
     assert model.strength_ == np.inf
@@ -307,7 +307,7 @@ def test_strength_is_the_best_of_own_trials_and_known_subjects_each_by_its_preci
 
 def test_adapt_does_not_depend_on_the_unit_of_the_features():
     Xs, ys, groups = cohort(3, seed=1)
-    X, y = newcomer(40)
+    X, y = new_subject(40)
     models = []
     for unit in (1.0, 1e-6):
         model = fit((*stacked([unit * X_t for X_t in Xs], ys), groups), 0.02 * unit, 0.1 * unit**2)
@@ -316,7 +316,7 @@ def test_adapt_does_not_depend_on_the_unit_of_the_features():
     np.testing.assert_allclose(1e-6 * models[1].coef_[3], models[0].coef_[3], atol=1e-3)
 
 
-# --- subjects who lean on the others ---
+# --- subjects in asymmetric ---
 
 
 def test_asymmetric_subjects_do_not_move_the_others():
@@ -360,7 +360,7 @@ def test_an_asymmetric_subject_with_one_class_gets_the_mean_classifier():
 
 def test_fit_with_calibration_trials_is_fit_then_adapt(data):
     X, y, subjects, groups = data
-    X_new, y_new = newcomer(30)
+    X_new, y_new = new_subject(30)
     model = MultiTaskGroupSVC(0.02, similarity=0.1, groups=groups)
     model.fit(X, y, subjects=subjects, X_target_labeled=X_new, y_target_labeled=y_new, X_target_unlabeled=X_new)
     expected = fit(data).adapt(X_new, y_new)
@@ -379,7 +379,7 @@ def test_a_saved_model_scores_the_same_when_loaded(name, data, tmp_path):
         "pooled": PooledSVC(4, groups=groups),
     }[name].fit(X, y, subjects=subjects)
     if name in ("fixed", "cv"):
-        model.adapt(*newcomer(30))
+        model.adapt(*new_subject(30))
     save(model, tmp_path / "m.mixnorm")
     loaded = load(tmp_path / "m.mixnorm")
     for whose in (subjects, None, "nobody"):
@@ -387,7 +387,7 @@ def test_a_saved_model_scores_the_same_when_loaded(name, data, tmp_path):
             loaded.decision_function(X, subjects=whose), model.decision_function(X, subjects=whose)
         )
     if name in ("fixed", "cv"):
-        again = [m.adapt(*newcomer(40, seed=11), subject="b").coef_ for m in (model, loaded)]
+        again = [m.adapt(*new_subject(40, seed=11), subject="b").coef_ for m in (model, loaded)]
         np.testing.assert_array_equal(*again)
 
 
@@ -420,7 +420,7 @@ def test_a_value_that_is_not_finite_is_named_with_its_subject_trial_and_channel(
         model.adapt(epochs, y, subject="new")
 
 
-def test_other_channels_are_refused_with_the_newcomers_name(data):
+def test_other_channels_are_refused_with_the_new_subjects_name(data):
     X, y, subjects, _ = data
     model = MultiTaskGroupSVC().fit(X.reshape(len(X), 6, 3), y, subjects=subjects)
     with pytest.raises(ValueError, match=r"Subject 'new': X has 5 channels x 3 samples.*fitted on 6 channels"):
@@ -452,8 +452,8 @@ def test_labels_of_subjects_are_checked(subjects, message, data):
 @pytest.mark.parametrize(
     ("asymmetric", "message"),
     [
-        (["S9"], "asymmetric names subject 'S9', who has no trials here"),
-        (["S0", "S1", "S2"], "asymmetric names every subject"),
+        (["S9"], r"asymmetric contains the unknown subject 'S9'; available: 'S[012]', 'S[012]', 'S[012]'\."),
+        (["S0", "S1", "S2"], "asymmetric contains every subject; leave out at least one"),
         ("S0", "asymmetric must be a list of subjects, but got 'S0'"),
     ],
 )
@@ -463,17 +463,17 @@ def test_asymmetric_names_some_of_the_subjects(asymmetric, message, data):
 
 
 @pytest.mark.parametrize("subject", [None, [1], {}, float("nan")])
-def test_a_newcomer_needs_a_label_that_can_be_one(subject, data):
+def test_a_new_subject_needs_a_label_that_can_be_one(subject, data):
     model = fit(data)
     with pytest.raises(ValueError, match="subject must be one hashable label"):
-        model.adapt(*newcomer(30), subject=subject)
+        model.adapt(*new_subject(30), subject=subject)
     assert len(model.coef_) == 3
 
 
 def test_adapt_checks_the_labels(data):
     model = fit(data)
-    X, y = newcomer(12)
-    with pytest.raises(ValueError, match=r"Subject 'new': y holds 'maybe' \(trial 0\), but the model knows"):
+    X, y = new_subject(12)
+    with pytest.raises(ValueError, match=r"Subject 'new': y holds the unknown label 'maybe' \(trial 0\); the classes"):
         model.adapt(X, ["maybe"] * 12, subject="new")
     with pytest.raises(ValueError, match=r"Subject 'new': X has 12 trials, but the shape of y is \(11,\)"):
         model.adapt(X, y[:11], subject="new")

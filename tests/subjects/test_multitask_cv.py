@@ -150,11 +150,11 @@ def test_folds_in_parallel_give_the_same(model, data):
 def test_asymmetric_subjects_have_no_say_in_the_choice(data):
     X, y, subjects, groups = data
     options = {"similarities": SIMILARITIES, "groups": groups}
-    leaning = MultiTaskGroupSVCCV(ALPHAS, asymmetric=["S1"], **options).fit(X, y, subjects=subjects)
+    listed = MultiTaskGroupSVCCV(ALPHAS, asymmetric=["S1"], **options).fit(X, y, subjects=subjects)
     rest = subjects != "S1"
     without = MultiTaskGroupSVCCV(ALPHAS, **options).fit(X[rest], y[rest], subjects=subjects[rest])
-    np.testing.assert_array_equal(leaning.scores_, without.scores_)
-    np.testing.assert_array_equal(leaning.coef_[leaning.subjects_ != "S1"], without.coef_)
+    np.testing.assert_array_equal(listed.scores_, without.scores_)
+    np.testing.assert_array_equal(listed.coef_[listed.subjects_ != "S1"], without.coef_)
 
 
 def test_adaptive_norm_takes_its_weights_from_the_first_stage(data):

@@ -1,4 +1,4 @@
-"""Known subjects who rehearse being newcomers: the table they leave, and what `adapt` makes of it."""
+"""Leave-one-subject-out trial of adaptation on the known subjects: its table, and how `adapt` uses it."""
 
 import cvxpy as cp
 import numpy as np
@@ -24,8 +24,8 @@ def alike(n_subjects, own=0.0, n=60, seed=0, d=12):
     return stacked(Xs, ys)
 
 
-def drawn_to(X, y, groups, center, alpha, strength, metric):
-    """The newcomer's problem by a general convex solver."""
+def regularised_fit(X, y, groups, center, alpha, strength, metric):
+    """The new subject's problem by a general convex solver."""
     w, b = cp.Variable(X.shape[1]), cp.Variable()
     cost = cp.sum_squares(cp.pos(1 - cp.multiply(y, X @ w + b))) / len(y)
     cost += strength * cp.sum_squares(np.linalg.cholesky(metric).T @ (w - center))
@@ -60,7 +60,7 @@ def test_gains_are_those_of_subjects_left_out_and_adapted_with_a_few_trials(monk
             members = np.flatnonzero(ys[t] == sign)
             drawn[rng.permutation(members)[: round(size * len(members) / len(ys[t]))]] = True
         strength = STRENGTHS[5] * np.mean(Xs[t][:, usable] ** 2)
-        w = drawn_to(Xs[t][drawn] * usable, ys[t][drawn], groups, center, 0.02, strength, metric)
+        w = regularised_fit(Xs[t][drawn] * usable, ys[t][drawn], groups, center, 0.02, strength, metric)
         rest = Xs[t][~drawn], ys[t][~drawn]
         gains.append(area(rest[1], rest[0] @ w) - area(rest[1], rest[0] @ center))
     assert any(gains)
@@ -117,7 +117,7 @@ def test_beyond_the_table_strength_times_trials_counts(n, places):
         np.testing.assert_allclose(found[1:5], [0.0, 0.0, 0.0, 5.0], atol=1e-12)  # ∞ a decade above the largest
 
 
-def test_rehearsing_changes_nobodys_classifier():
+def test_rehearsing_changes_no_classifier():
     X, y, subjects = alike(4)
     plain, rehearsed = (
         MultiTaskGroupSVC(0.01, similarity=0.1, rehearse=r).fit(X, y, subjects=subjects) for r in (False, True)
@@ -127,7 +127,7 @@ def test_rehearsing_changes_nobodys_classifier():
 
 
 @pytest.mark.parametrize(("n_subjects", "n"), [(2, 40), (4, 7)], ids=["two subjects", "few trials"])
-def test_where_nobody_can_rehearse_the_newcomer_is_on_its_own(n_subjects, n):
+def test_without_rehearsal_the_new_subject_chooses_by_its_own_trials(n_subjects, n):
     X, y, subjects = alike(n_subjects, n=n, seed=3)
     model = MultiTaskGroupSVC(0.01, similarity=0.1, rehearse=True).fit(X, y, subjects=subjects)
     assert model.newcomer_gains_ is None

@@ -1,1 +1,1 @@
-"""scikit-learn estimators for one subject, and what they share: inputs, weights, folds, model files."""
+"""scikit-learn estimators for one subject, and their common parts: inputs, weights, folds, model files."""

@@ -1,4 +1,4 @@
-"""Which model of a scored grid to take."""
+"""The choice of a model from a grid of cross-validated scores."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,8 @@ import numpy as np
 
 from mixnorm.core.problem import Solution, Stack
 
-#: Mean scores this close are equal; then the sparser model wins.
+#: Mean scores that differ by at most this much are equal, because rounding errors can be that large. Of equal scores
+#: the sparser model is chosen.
 EQUAL = 1e-12
 
 
@@ -17,12 +18,12 @@ class Choice:
     Attributes
     ----------
     stack : Stack
-        The folds, and last the refit.
+        The problems of the folds and, as the last one, of the refit on all trials.
     alphas : ndarray of shape (A,)
     solutions : list of A Solution
     scores : ndarray of shape (A, folds)
     n_selected : ndarray of shape (A,)
-        Number of sensors of the refit.
+        Number of sensors that the refit selects.
     """
 
     stack: Stack
@@ -33,18 +34,18 @@ class Choice:
 
 
 def check_rule(rule, max_sensors, allowed: tuple[str, ...] = ("best", "1se")) -> None:
-    """Refuse a rule that is none, and a number of sensors that is none."""
+    """Raise an error for an unknown rule or an invalid number of sensors."""
     if rule not in allowed:
         names = ", ".join(map(repr, allowed[:-1])) + f" and {allowed[-1]!r}"
         raise ValueError(
             f"Invalid value for the 'rule' parameter. Allowed values are {names}, but got {rule!r} instead."
         )
     if max_sensors is not None and not (isinstance(max_sensors, int | np.integer) and max_sensors >= 0):
-        raise ValueError(f"max_sensors must be a whole number or None, but got {max_sensors!r}.")
+        raise ValueError(f"max_sensors must be a whole number from 0, or None, but got {max_sensors!r}.")
 
 
 def count_selected(stack: Stack, solutions: list[Solution]) -> np.ndarray:
-    """Number of sensors of the last problem, the refit, of every solution, (A,)."""
+    """Return the number of sensors that the last problem, the refit, selects in every solution, (A,)."""
     blocks = np.stack([stack.groups.to_blocks(s.W[..., -1:])[0, :, :, 0] for s in solutions])
     return (blocks != 0).any(axis=2).sum(axis=1)
 
@@ -54,8 +55,9 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
 
     "best": the best mean score, on equal scores the fewest sensors, then the largest alpha. "1se": among the models
     whose mean score is at most one standard error (of the best model's folds) below the best, the largest alpha of
-    each grid, and among grids the fewest sensors. "centre": of those models the one nearest to the middle of them, by
-    place in the grids: on a plateau of scores the edge that noise happened to favour is left alone.
+    each grid, and among grids the fewest sensors. "centre": of those models the one whose indices in the grids are
+    nearest to their mean. Where many models have nearly the same score, the best of them is a matter of chance and
+    often lies at the edge of their region.
     """
     means = np.stack([c.scores.mean(axis=1) for c in candidates])
     sensors = np.stack([c.n_selected for c in candidates])
@@ -83,7 +85,7 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
 
 
 def _middle(eligible: np.ndarray, alphas: np.ndarray) -> tuple[int, int]:
-    """Return the eligible cell nearest to the mean of them all, by the ranks of the alphas; the first of equals."""
+    """Return the eligible grid point nearest to the mean of all eligible ones, alphas by rank; the first of equals."""
     cells = np.argwhere(eligible)
     ranks = np.argsort(np.argsort(-alphas, axis=1), axis=1)
     places = np.column_stack([cells[:, 0], ranks[tuple(cells.T)]])

@@ -1,4 +1,4 @@
-"""In which order sensors enter the mixed-norm path, for a whole stack of problems at once."""
+"""The order in which sensors enter the mixed-norm path, for a whole stack of problems at once."""
 
 import numpy as np
 
@@ -7,21 +7,22 @@ from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.quadratic import Quadratic, solve_with
 from mixnorm.execution import SolverOptions
 
-#: The path is followed in stretches of so many alphas, each a factor below the one before; then it is looked at again
-#: which problems have enough sensors, and those are left alone.
+#: The path is solved in blocks of _STRETCH alphas, each alpha _STEP times the one before, down to _LOWEST times
+#: alpha_max. After each block the problems with enough sensors are left out, which saves their dense and slow end.
 _STRETCH, _STEP, _LOWEST = 10, 0.87, 1e-4
-#: Numbers that the solver may copy at once: a stack of many halves is solved in parts.
+#: Largest number of values that the solver may copy at once (160 MB); a larger stack is solved in parts.
 _MOST = 20_000_000
 
 
 def entry_order(
     stack: Stack, n_sensors: int, options: SolverOptions, quadratic: Quadratic | None = None
 ) -> np.ndarray:
-    """Rank of every sensor by its entry on the path from alpha_max down, (G, K): 0 for the first, G if never seen.
+    """Return the rank of every sensor by its entry on the path from alpha_max down, (G, K).
 
-    The path of a problem is followed until ``n_sensors`` penalised sensors have entered; of those that enter between
-    the same two alphas the one with the larger weighted norm β_g ‖w_g‖ comes first. Sensors of weight 0 are always in
-    and rank first, in their order; they do not count.
+    The first sensor has rank 0; a sensor that has not entered has rank G. The path of a problem is followed until
+    ``n_sensors`` penalised sensors have entered. Of the sensors that enter between the same two alphas, the one with
+    the larger weighted norm β_g ‖w_g‖ comes first. Sensors of weight 0 are always selected: they have the first ranks,
+    in their order, and are not counted in ``n_sensors``.
     """
     *_, n, d, K = stack.shape
     size = n * d if quadratic is None or quadratic.noise is None else n * d + 3 * d * d
@@ -38,7 +39,7 @@ def entry_order(
 
 def _ranks(stack: Stack, n_sensors: int, options: SolverOptions, quadratic: Quadratic | None) -> np.ndarray:
     beta = stack.group_weights[0]
-    step = np.where(beta == 0, 0.0, np.inf)  # at which step of the path a sensor was first seen
+    step = np.where(beta == 0, 0.0, np.inf)  # the step of the path at which a sensor first had a coefficient
     norm = np.zeros_like(beta)
     solved = stack if quadratic is None else quadratic.prepared(stack).stack
     top = np.maximum(np.ravel(alpha_max(solved)), np.finfo(float).tiny)
@@ -64,7 +65,7 @@ def _ranks(stack: Stack, n_sensors: int, options: SolverOptions, quadratic: Quad
 def _note(
     stack: Stack, solution: Solution, columns: np.ndarray, place: int, step: np.ndarray, norm: np.ndarray
 ) -> None:
-    """Write down the step and the norm of the sensors seen for the first time."""
+    """Record the step and the norm of the sensors that have a coefficient for the first time."""
     seen = np.sqrt(np.sum(stack.groups.to_blocks(solution.W)[0] ** 2, axis=1))
     new = (seen > 0) & ~np.isfinite(step[:, columns])
     step[:, columns] = np.where(new, place, step[:, columns])

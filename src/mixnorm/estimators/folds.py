@@ -15,14 +15,14 @@ from mixnorm.core.problem import Solution
 
 @dataclass(frozen=True)
 class Routed:
-    """What of fit's metadata goes to the splitter, and what to the scorer."""
+    """The metadata of fit for the splitter and for the scorer."""
 
     split: dict
     score: dict
 
 
 def route(estimator, params: dict, sample_weight) -> Routed:
-    """Send fit's metadata where they belong: by scikit-learn's routing if enabled, else ``groups`` to the splitter."""
+    """Route the metadata of fit: by scikit-learn's metadata routing if enabled, else ``groups`` to the splitter."""
     if get_config()["enable_metadata_routing"]:
         if sample_weight is not None:
             params = {**params, "sample_weight": sample_weight}
@@ -31,7 +31,8 @@ def route(estimator, params: dict, sample_weight) -> Routed:
     unknown = sorted(set(params) - {"groups"})
     if unknown:
         raise TypeError(
-            f"fit got unexpected parameters: {', '.join(unknown)}; enable metadata routing to pass them on."
+            f"fit got unexpected parameters: {', '.join(unknown)}; to pass them to the splitter or the scorer, call "
+            "sklearn.set_config(enable_metadata_routing=True)."
         )
     return Routed(params, {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)})
 
@@ -63,9 +64,9 @@ class Fold:
 
 
 class Divisions:
-    """Two divisions of the same trials: three stratified folds in order, then five shuffled ones, the same every time.
+    """Two divisions of the same trials: three stratified folds in order, then five shuffled with a fixed seed.
 
-    Fewer folds where a class has fewer trials, ``fewest``; never fewer than two.
+    If a class has fewer trials (``fewest``) than that, there are as many folds as trials, but at least two.
     """
 
     def __init__(self, fewest: int):
@@ -83,20 +84,20 @@ class Divisions:
 
 
 def split_folds(cv, X: np.ndarray, labels: np.ndarray, params: dict, scoring="roc_auc", whose: str = "") -> list[Fold]:
-    """Split the trials; every training part must hold both classes, and with "roc_auc" every test part too."""
+    """Split the trials; every training part must contain both classes, and with "roc_auc" every test part too."""
     folds = []
     trials = np.arange(len(labels))
     for train, test in check_cv(cv, labels, classifier=True).split(X, labels, **params):
         counts = np.bincount(trials[train], minlength=len(trials))
         folds.append(Fold(counts, np.bincount(trials[test], minlength=len(trials)) > 0))
     if not folds:
-        raise ValueError("cv gave no fold.")
+        raise ValueError("cv gave no fold; use a splitter or a list with at least one split.")
     check_fold_classes(folds, labels, scoring, whose=whose)
     return folds
 
 
 def check_fold_classes(folds: list[Fold], labels: np.ndarray, scoring, rows=slice(None), whose: str = "") -> None:
-    """Refuse folds of which a part (of the trials in ``rows``) holds one class only, where that part needs both."""
+    """Raise an error if a part of a fold that needs both classes contains one only (of the trials in ``rows``)."""
     for number, fold in enumerate(folds):
         parts = {"training": fold.train > 0}
         if is_auc(scoring):
@@ -110,7 +111,7 @@ def check_fold_classes(folds: list[Fold], labels: np.ndarray, scoring, rows=slic
 
 
 def is_auc(scoring) -> bool:
-    """Whether the score is the area under the ROC curve, which is computed here for all models at once."""
+    """Whether the score is the area under the ROC curve, which `auc` computes for all models at once."""
     return isinstance(scoring, str) and scoring == "roc_auc"
 
 
@@ -124,22 +125,23 @@ def score_folds(
 ) -> np.ndarray:
     """Score the test trials of every fold, (A, folds): column k of the solutions is the model of fold k.
 
-    ``parts``: the test trials of every fold, which serve many grids.
+    ``parts`` are the test trials of every fold, which are copied once and used for several grids.
     """
     columns = []
-    for k, (fold, part) in enumerate(zip(folds, parts)):
+    for k, (fold, part) in enumerate(zip(folds, parts, strict=True)):
         W = np.stack([s.W[0, 0, :, k] for s in solutions], axis=1)
         b = np.array([s.b[0, 0, k] for s in solutions])
         columns.append(score_models(part, labels, fold.test, (W, b), scoring, params))
         if not np.isfinite(columns[-1]).all():
             raise ValueError(
-                f"scoring={scoring!r} gave a score that is not finite on the test part of fold {k} of cv."
+                f"scoring={scoring!r} returned a score that is not finite on the test part of fold {k} of cv; use "
+                "another scoring or other folds."
             )
     return np.stack(columns, axis=1)
 
 
 def score_models(part: np.ndarray, labels: np.ndarray, test: np.ndarray, models, scoring, params: dict) -> np.ndarray:
-    """Score A models W (d, A), b (A,) on the test trials ``part``, which a mask (n,) takes from all; returns (A,)."""
+    """Score A models W (d, A), b (A,) on the test trials ``part``, whose mask (n,) is ``test``; returns (A,)."""
     W, b = models
     scores = part @ W + b
     if is_auc(scoring) and not params:
@@ -148,14 +150,14 @@ def score_models(part: np.ndarray, labels: np.ndarray, test: np.ndarray, models,
 
 
 def auc(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Area under the ROC curve of every column of scores (n, A): the rank-sum statistic, ties counting one half."""
+    """Area under the ROC curve of every column of scores (n, A): the rank-sum statistic, with ties counted as ½."""
     positive = labels == np.unique(labels)[1]
     n_pos, n_neg = positive.sum(), (~positive).sum()
     rows = np.ascontiguousarray(scores.T)
     order = np.argsort(rows, axis=1)
     ranks = positive[order] @ np.arange(1.0, len(labels) + 1)
     ordered = np.take_along_axis(rows, order, axis=1)
-    # Where scores tie (a zero model), and where one is not a number, the slower ranks are the right ones.
+    # Tied scores (a zero model) and NaN need mean ranks, which are slower to compute.
     tied = ~(ordered[:, 1:] > ordered[:, :-1]).all(axis=1)
     if tied.any():
         ranks[tied] = rankdata(rows[tied], axis=1)[:, positive].sum(axis=1)
@@ -173,7 +175,7 @@ def _score_each(scoring, test: np.ndarray, part, labels, scores, params) -> np.n
 
 
 class _Scored(ClassifierMixin, BaseEstimator):
-    """A classifier that has its scores already, for scikit-learn's scorers."""
+    """A classifier with precomputed scores, for scikit-learn's scorers."""
 
     def __init__(self, classes=None, scores=None):
         self.classes = classes
@@ -188,9 +190,9 @@ class _Scored(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X):
-        """The scores it was given."""
+        """Return the precomputed scores."""
         return self.scores
 
     def predict(self, X):
-        """The label of the side of zero that the score is on."""
+        """Return the label that the sign of the score indicates."""
         return self.classes[(self.scores > 0).astype(int)]

@@ -1,7 +1,7 @@
-"""Reading of the data that estimators are given: tables, arrays of epochs, mne.Epochs.
+"""Validation of the data that estimators are given: tables, arrays of epochs, mne.Epochs.
 
-All of them become a float64 matrix with one column per feature, channel-major, with the names of its channels, so that
-every error can name the trial and the channel.
+All of them become a float64 matrix with one column per feature, in channel-major order. The names of the channels are
+kept, so that every error can name the trial and the channel.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from mixnorm.execution.array_api import fitted_on_host, foreign_array, in_librar
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Trials as a matrix, and what its columns are.
+    """Trials as a matrix, with a description of its columns.
 
     Attributes
     ----------
@@ -29,9 +29,9 @@ class Trials:
     shape : tuple (channels, times), or None
         For epochs; None for a plain matrix.
     dtype : dtype
-        float32 if the data came as float32, else float64: what the results are given in.
+        Type of the results: float32 if the data were float32, otherwise float64.
     recording : dict or None
-        What mne.Epochs say of themselves: sampling rate, filter, window, units. Kept with a saved model.
+        Sampling rate, filter, window and units of mne.Epochs. Stored in model files.
     columns : tuple of str, or None
         Names of the columns of a DataFrame.
     """
@@ -49,7 +49,7 @@ class Trials:
         return list(self.ch_names) if self.ch_names else list(range(self.shape[0]))
 
     def describe(self, feature: int) -> str:
-        """Say what a column is, as a user would."""
+        """Return a description of a column for error messages: its channel and sample, or its name."""
         if self.shape is None:
             return f"feature {feature}" if self.columns is None else f"column {self.columns[feature]!r}"
         channel, sample = divmod(feature, self.shape[1])
@@ -61,15 +61,16 @@ class Trials:
             return Groups.from_labels(labels, self.matrix.shape[1])
         if labels is not None:
             raise ValueError(
-                "groups is for 2-D input only: with epochs (trials, channels, times) every channel is a group already."
+                "groups must be None for epochs (trials, channels, times), where every channel is a group; it is for "
+                "2-D input only."
             )
         return Groups.from_channels(self.channels, self.shape[1])
 
 
 def all_or_nothing(fit: Callable) -> Callable:
-    """Decorate a fit so that data it refuses leave the estimator as it was, fitted or not.
+    """Decorate a fit method so that the estimator does not change if the fit raises an error.
 
-    Arrays of other libraries, which scikit-learn's array API dispatch lets in, are read by `fitted_on_host`.
+    Arrays of other libraries (scikit-learn's array API dispatch) are converted by `fitted_on_host`.
     """
 
     @wraps(fit)
@@ -87,9 +88,9 @@ def all_or_nothing(fit: Callable) -> Callable:
 
 
 def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.ndarray]:
-    """Validate training data, note on the estimator what was seen, and return the trials and y as it came.
+    """Validate training data, set ``n_features_in_`` and feature names, and return the trials and the labels y.
 
-    ``subjects``: one label per trial, where an error should name the subject as well.
+    ``subjects``: one label per trial, if errors should name the subject as well.
     """
     if is_epochs(X) or _n_dim(X) == 3:
         trials = _read_epochs(X)
@@ -112,7 +113,7 @@ def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.
 def read_predict(estimator, X) -> Trials:
     """Validate data for a fitted estimator: the same channels, reordered by name where names are known.
 
-    The matrix stays in the library and on the device of X where scikit-learn's array API dispatch lets it in.
+    With scikit-learn's array API dispatch the matrix stays in the array library and on the device of X.
     """
     given = foreign_array(X)
     if given is not None:
@@ -143,23 +144,27 @@ def _n_dim(X) -> int | None:
 def _table(X: np.ndarray, estimator) -> Trials:
     names = getattr(estimator, "feature_names_in_", None)
     columns = None if names is None else tuple(names.tolist())
-    # Always the same memory order, so that the same data give the same bits in whatever container they come.
+    # Always the same memory order, so that the results do not depend on the container of the data.
     return Trials(np.ascontiguousarray(X, dtype=np.float64), None, None, X.dtype, columns=columns)
 
 
 def _read_epochs(X) -> Trials:
     names = recording = None
     if is_epochs(X):
-        names = tuple(name for name, kind in zip(X.ch_names, X.get_channel_types()) if kind == "eeg")
+        kinds = zip(X.ch_names, X.get_channel_types(), strict=True)
+        names = tuple(name for name, kind in kinds if kind == "eeg")
         if not names:
-            raise ValueError(f"The epochs hold no EEG channel; their channels are {', '.join(X.ch_names)}.")
+            raise ValueError(
+                f"The epochs contain no EEG channel; their channels are {', '.join(X.ch_names)}. Set the types of the "
+                "EEG channels with epochs.set_channel_types."
+            )
         recording = {key: float(X.info[key]) for key in ("sfreq", "highpass", "lowpass")}
         recording |= {"tmin": float(X.times[0]), "tmax": float(X.times[-1]), "units": "uV"}
         X = X.get_data(picks=list(names), units="uV")
     _refuse_strings(X)
     X = check_array(X, allow_nd=True, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_features=1)
     if X.ndim != 3 or 0 in X.shape:
-        raise ValueError(f"Epochs must have the shape (trials, channels, times), none of them 0, but got {X.shape}.")
+        raise ValueError(f"Epochs must have the shape (trials, channels, times) without a 0, but got {X.shape}.")
     flat = X.reshape(len(X), -1).astype(np.float64, copy=False)
     return Trials(flat, names, X.shape[1:], X.dtype, recording)
 
@@ -169,7 +174,7 @@ def _match_channels(trials: Trials, estimator) -> Trials:
     if fitted_shape is None:
         raise ValueError(
             f"X has the shape (trials, channels, times), but {type(estimator).__name__} was fitted on a matrix of "
-            f"{estimator.n_features_in_} features; give it a matrix."
+            f"{estimator.n_features_in_} features; reshape X to (trials, {estimator.n_features_in_})."
         )
     fitted_names = getattr(estimator, "_ch_names", None)
     if fitted_names and trials.ch_names:
@@ -183,7 +188,7 @@ def _match_channels(trials: Trials, estimator) -> Trials:
 
 
 def _reorder(trials: Trials, names: tuple[str, ...]) -> Trials:
-    """Put the channels into the order of ``names``; channels that the model does not know are left out."""
+    """Put the channels into the order of ``names``; other channels are left out."""
     missing = [name for name in names if name not in trials.ch_names]
     if missing:
         raise ValueError(
@@ -197,13 +202,15 @@ def _reorder(trials: Trials, names: tuple[str, ...]) -> Trials:
 
 
 def _refuse_strings(X) -> None:
-    """Strings that look like numbers would be converted silently."""
-    if is_array(X) and not is_numpy_array(X):  # arrays of other libraries hold none
+    """Raise an error for strings, which scikit-learn would convert to numbers silently."""
+    if is_array(X) and not is_numpy_array(X):  # arrays of other libraries cannot contain strings
         return
     values = np.asarray(X) if not hasattr(X, "dtype") and not hasattr(X, "columns") else X
     if hasattr(values, "columns"):
         table = np.asarray(values)
-        for name, column in zip(values.columns, table.T if table.dtype.kind in "OUS" else ()):
+        if table.dtype.kind not in "OUS":
+            return
+        for name, column in zip(values.columns, table.T, strict=True):
             if any(isinstance(value, str | bytes) for value in column):
                 raise ValueError(f"X must be numeric, but its column {name!r} holds strings; convert them first.")
         return
@@ -219,7 +226,7 @@ def _refuse_strings(X) -> None:
 
 
 def _refuse_non_finite(trials: Trials, subjects: list | None = None) -> None:
-    total = trials.matrix.sum()  # one pass and no memory in the usual case
+    total = trials.matrix.sum()  # in the usual case one pass over the data and no memory
     if np.isfinite(total):
         return
     bad = np.argwhere(~np.isfinite(trials.matrix))
@@ -242,10 +249,10 @@ def _same_length(matrix: np.ndarray, y, estimator) -> None:
 
 
 def encode_labels(y) -> tuple[np.ndarray, np.ndarray]:
-    """Return the two classes in order, and −1 for the first and +1 for the second of them, (n,)."""
+    """Return the two classes, sorted, and for every trial −1 for the first and +1 for the second class, (n,)."""
     kind = type_of_target(y, input_name="y")
     if kind not in ("binary", "multiclass"):
-        check_classification_targets(y)  # it asks for the type again, a sixth of a millisecond
+        check_classification_targets(y)  # determines the type again, which takes 0.17 ms
     if kind not in ("binary", "multiclass") or np.ndim(y) != 1:
         raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
     classes = np.unique(y)

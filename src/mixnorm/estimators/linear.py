@@ -1,4 +1,4 @@
-"""What all fitted linear classifiers here share: scores, predictions, sensors by name."""
+"""Base class of the linear classifiers: scores, predictions, and attributes that describe the sensors."""
 
 from types import ModuleType
 
@@ -49,14 +49,14 @@ class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
         return self._label(self.decision_function(X) > 0)
 
     def _label(self, positive: Array) -> Array:
-        """Return the label of every trial; where labels are strings, which other libraries lack, as a NumPy array."""
+        """Return the label of every trial; string labels, which other libraries do not have, as a NumPy array."""
         if is_numpy_array(self.classes_):
             return self.classes_[to_numpy(positive).astype(int)]
         xp = namespace(positive)
         return xp.take(self.classes_, xp.astype(positive, xp.int64))
 
     def _namespace_of(self, matrix: Array) -> ModuleType:
-        """Return the array library of trials, which must be that of the fit."""
+        """Return the array library of the trials, which must be that of the fit."""
         xp, fitted = namespace(matrix), namespace(self.coef_)
         if xp is not fitted or device(matrix) != device(self.coef_):
             raise ValueError(
@@ -67,7 +67,7 @@ class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
         return xp
 
     def _note_input(self, trials: Trials) -> None:
-        """Keep what `read_predict` needs in order to recognise the same channels again."""
+        """Keep what `read_predict` needs to match the channels of new trials."""
         self._epochs_shape, self._ch_names, self._recording = trials.shape, trials.ch_names, trials.recording
 
     def _keep(self, trials: Trials, stack: Stack, solution: Solution, norm_order: float) -> None:
@@ -75,14 +75,14 @@ class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
         self._note_input(trials)
         self.coef_ = solution.W[0, :, :, -1].astype(trials.dtype)
         self.intercept_ = solution.b[0, :, -1].astype(trials.dtype)
-        # A warm start may be the solution already: finding that out counts as one.
+        # If the starting point is already the solution there are 0 iterations, but scikit-learn requires at least 1.
         self.n_iter_ = max(1, int(solution.n_iter[0, -1]))
         self.dual_gap_ = float(solution.gap[0, -1])
         self.objective_ = float(solution.objective[0, -1])
         self._set_sensors(stack.groups, self.coef_, norm_order)
 
     def _set_sensors(self, groups: Groups, W: np.ndarray, q: float) -> None:
-        """Set the attributes that speak of sensors from coefficients W (T, d)."""
+        """Set the attributes that describe the sensors from coefficients W (T, d)."""
         self.groups_ = groups.labels.copy()
         self.group_norms_ = vector_norm(groups.to_blocks(W[..., None]), q)[:, 0].astype(W.dtype)
         self.selected_groups_ = self.groups_[self.group_norms_ != 0]

@@ -1,4 +1,4 @@
-"""What an estimator minimises, from its parameters to a stack of problems; grids of alpha; warnings about fits."""
+"""The objective of an estimator, from its parameters to a stack of problems; grids of alpha; convergence warnings."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -16,15 +16,15 @@ from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.quadratic import Noise, Quadratic, check_quadratic
 from mixnorm.estimators.weights import check_group_weights
 
-#: The smallest alpha of an automatic grid, as a share of alpha_max.
+#: The smallest alpha of an automatic grid, as a share of alpha_max; scikit-learn's paths use the same.
 ALPHA_RATIO = 1e-3
-#: The largest alpha of an automatic grid for ℓ2 with noise, in units of alpha_max.
+#: The largest alpha of an automatic grid for ℓ2 with noise, in units of alpha_max; `check_alphas` says why.
 NOISE_ALPHA_RATIO = 100.0
 
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """What an estimator minimises: the parameters that define it and that every estimator here has in common."""
+    """The objective of an estimator: the parameters that define it and that all estimators have in common."""
 
     penalty: str
     q: float
@@ -48,7 +48,7 @@ class Objective:
         groups = trials.groups(self.groups)
         beta = check_group_weights(self.group_weights, groups, self.penalty)
         if self.fit_intercept:
-            # Beside an intercept a constant sensor says nothing; rounding must not give it a coefficient.
+            # A constant sensor adds nothing to an intercept, but rounding errors could give it a coefficient.
             beta[(beta > 0) & ~varying(trials.matrix, groups)] = np.inf
         return Stack.single(
             trials.matrix,
@@ -107,7 +107,7 @@ def make_penalty(penalty: str, q: float) -> Penalty:
 
 
 def check_alpha(alpha) -> float:
-    """Return alpha as a float, or refuse it."""
+    """Return alpha as a float; raise an error if it is not finite and positive."""
     if not (isinstance(alpha, float | int | np.number) and np.isfinite(alpha) and alpha > 0):
         raise ValueError(
             f"Invalid value for the 'alpha' parameter. Allowed are finite values > 0, but got {alpha!r} instead."
@@ -138,21 +138,23 @@ def check_alphas(alphas, stack: Stack, quadratic: Quadratic | None = None) -> np
 
 
 def largest_alpha(stack: Stack, quadratic: Quadratic | None = None) -> float:
-    """Return alpha_max of the last problem of the stack; 1 where no data vary and any alpha would do.
+    """Return alpha_max of the last problem of the stack; 1 if alpha_max is 0 (constant data), where any alpha will do.
 
-    With ℓ2, for which no alpha leaves all sensors out, that of the ℓ1-ℓ2 problem.
+    With ℓ2 no alpha removes all sensors; alpha_max of the ℓ1-ℓ2 problem is returned instead.
     """
     last = stack.last()
     if not stack.penalty.is_norm:
         last = replace(last, penalty=GroupNorm(2.0))
-    elif quadratic is not None and stack.has_unpenalised:  # otherwise w = 0, where the quadratic part has no slope
+    elif (
+        quadratic is not None and stack.has_unpenalised
+    ):  # otherwise w = 0 at alpha_max, where the quadratic part has gradient 0
         last = quadratic.take([-1]).prepared(last).stack
     top = float(alpha_max(last)[0, -1])
     return top if top > 0 else 1.0
 
 
 def warn_unconverged(solutions: Iterable[Solution], tol: float, stacklevel: int = 3) -> None:
-    """Warn, once, if any of the solutions missed its tolerance; ``stacklevel`` leads to the user's own line."""
+    """Warn once if any solution did not reach ``tol``; ``stacklevel`` makes the warning point to the user's line."""
     worst = max(float(s.gap.max()) for s in solutions)
     if not worst <= tol:
         warnings.warn(

@@ -1,4 +1,4 @@
-"""The regularisation path: every method of the paper at a sequence of alphas, warm-started."""
+"""`group_svc_path`: the solutions at a sequence of alphas, each started from the one before."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from mixnorm.execution import SolverOptions
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """What `group_svc_path` returns.
+    """Result of `group_svc_path`.
 
     Attributes
     ----------
@@ -55,14 +55,14 @@ def group_svc_path(
 ) -> Path:
     """Compute a path of squared-hinge classifiers with the regularisers of the paper.
 
-    Solved on a device inside `mixnorm.use_device`.
+    Inside `mixnorm.use_device` the path is computed on the device.
 
     Parameters
     ----------
     X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
     y : array of shape (n,)
         Any two labels.
-    groups : one label per column of a 2-D X; None: every column its own group
+    groups : one label per column of a 2-D X; None: every column is a group
     alphas : int or sequence
         A number: that many from alpha_max down to 1e-3 of it, log-spaced. A sequence: as given, in any order.
     penalty : {"group", "l1", "l2"}
@@ -71,13 +71,13 @@ def group_svc_path(
     noise, ridge
         As in `GroupSVC`; the grid of alphas for penalty="l2" with noise starts at 100 alpha_max.
     group_weights : array in the order of the sorted labels (channels in order for epochs), or dict by label
-        0: unpenalised, infinity: out.
+        0: not penalised and always selected; infinity: never selected.
     sample_weight : array of shape (n,)
     fit_intercept : bool
     tol : float
         Relative duality gap to reach.
     max_iter : int
-        Most iterations for one alpha.
+        Largest number of iterations for one alpha.
     solver : {"auto", "newton", "fista", "forward-backward"}
 
     Returns

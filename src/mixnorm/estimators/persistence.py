@@ -1,8 +1,8 @@
-"""Models as files that execute nothing when loaded: a zip of plain arrays and a JSON header.
+"""Model files, which are loaded without executing code: a zip of plain arrays and a JSON header.
 
 A ``.mixnorm`` file holds ``header.json`` and one ``.npy`` member per array (never pickled). The header names the
-class, its parameters, what describes the model (channel names in order, classes, versions), and the
-SHA-256 of every array; it is itself checksummed, so that a truncated or altered file is refused.
+class and its parameters, describes the model (channel names in order, classes, versions), and holds the SHA-256 of
+every array. The header has a checksum too, so that a truncated or altered file is detected.
 
 A class that can be saved has ``_to_archive() -> (header, arrays)`` and ``_from_archive(header, arrays)`` and an entry
 in the table below. A file cannot name code to import.
@@ -43,8 +43,8 @@ _CLASSES = {
 _MAX_BYTES = 4 << 30
 
 
-#: What zipfile, json and NumPy raise on bytes that are not what `save` wrote; an altered flag can also ask for a
-#: password (RuntimeError), another compression or a later version of zip (NotImplementedError, which is one).
+#: Errors that zipfile, json and NumPy raise for a file that `save` did not write or that was altered. An altered flag
+#: can also request a password (RuntimeError), or another compression or zip version (NotImplementedError, a subclass).
 _UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -133,7 +133,7 @@ class Archivable:
     the loaded model has the defaults instead.
     """
 
-    #: Fitted attributes that can be made again, and are not worth their room in a file.
+    #: Fitted attributes that are too large for a file and can be computed again by a fit.
     _not_archived: tuple[str, ...] = ()
 
     def _to_archive(self) -> tuple[dict, dict[str, np.ndarray]]:
@@ -205,7 +205,7 @@ def _write(path: Path, header: bytes, members: dict[str, bytes]) -> None:
     everything |= {f"{key}.npy": data for key, data in members.items()}
     with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in everything.items():
-            # without the time of writing, so that the same model gives the same file
+            # ZipInfo leaves out the time of writing, so that the same model always gives the same file.
             archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
 
 

@@ -1,4 +1,4 @@
-"""Exactly k sensors: a transformer that follows the path until k are chosen."""
+"""`SensorSelector`: a transformer that follows the path until exactly ``n_sensors`` sensors are selected."""
 
 from dataclasses import dataclass
 
@@ -17,26 +17,28 @@ from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_w
 from mixnorm.estimators.weights import check_sample_weight, class_balance
 from mixnorm.execution import SolverOptions
 
-#: Steps down the path, and bisections between the two steps around k.
+#: Number of alphas per decade and number of decades of the path, and number of bisections of alpha between the last
+#: model with too few sensors and the first with too many. 40 bisections reduce a step by 1e-12, near rounding error.
 _STEPS_PER_DECADE = 7
 _MAX_DECADES = 6
 _MAX_BISECTIONS = 40
 
 
 class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
-    r"""Keep exactly ``n_sensors`` sensors: those of the mixed-norm path at the first alpha that has so many.
+    r"""Keep exactly ``n_sensors`` sensors: those that the mixed-norm path selects first.
 
-    The path of `GroupSVC` (``penalty="group"``) is followed from alpha_max down until at least so many are chosen,
-    then alpha is bisected until exactly so many are. Where no alpha gives that number (sensors that enter together, as
-    two identical ones do), ties are resolved on the sparsest model found with at least ``n_sensors``: those with the
-    largest weighted norm β_g ‖w_g‖_q are kept, the earlier one in ``groups_`` on equal norms. Where the path ends
-    before ``n_sensors`` were chosen, those whose gradient is nearest to asking for them are added, live sensors only.
+    The path of `GroupSVC` (``penalty="group"``) is followed from alpha_max down until at least ``n_sensors`` sensors
+    are selected; then alpha is bisected until exactly ``n_sensors`` are. If no alpha gives this number (because
+    sensors enter together, as two identical ones do), the sparsest model found with more sensors is used: the sensors
+    with the largest weighted norm β_g ‖w_g‖_q are kept, and of equal norms the earlier one in ``groups_``. If the path
+    ends before ``n_sensors`` are selected, the sensors that are nearest to entering are added: those with the largest
+    dual norm of the gradient divided by β_g, constant and forbidden sensors excluded.
 
     Parameters
     ----------
     n_sensors : int
     q, noise, ridge, groups, group_weights, class_weight, fit_intercept, tol, max_iter, solver
-        As in `GroupSVC`. Sensors of weight 0 are always kept and count.
+        As in `GroupSVC`. Sensors of weight 0 are always kept, and are counted in ``n_sensors``.
 
     Attributes
     ----------
@@ -44,11 +46,11 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
     selected_groups_ : ndarray of shape (n_sensors,)
         The chosen sensors, in the order of ``groups_``.
     group_norms_ : ndarray of shape (G,)
-        ‖w_g‖_q of the model that they were read from.
+        ‖w_g‖_q of the model from which the sensors were taken.
     alpha_ : float
-        Where on the path that is.
+        The alpha of this model.
     n_iter_ : int
-        Iterations of the solver for that model.
+        Iterations of the solver for this model.
 
     Examples
     --------
@@ -129,7 +131,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X):
-        """Return the trials with the chosen sensors alone, in the form they came in.
+        """Return the trials with the chosen sensors only, in the same form as X.
 
         Parameters
         ----------
@@ -165,16 +167,19 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
     def _check_n_sensors(self, stack: Stack) -> int:
         if not (isinstance(self.n_sensors, int | np.integer) and self.n_sensors >= 1):
             raise ValueError(f"n_sensors must be a whole number from 1, but got {self.n_sensors!r}.")
-        usable = _live(stack)
+        usable = _usable(stack)
         if self.n_sensors > usable.sum():
             out = stack.groups.labels[~usable].tolist()
             note = f" (not counting {out}, which are constant or have infinite weight)" if out else ""
             raise ValueError(
-                f"n_sensors={self.n_sensors} sensors were asked for, but there are only {usable.sum()}{note}."
+                f"n_sensors={self.n_sensors} is larger than the number of usable sensors, {usable.sum()}{note}."
             )
         kept = int((stack.group_weights == 0).sum())
         if self.n_sensors < kept:
-            raise ValueError(f"n_sensors={self.n_sensors}, but {kept} sensors have weight 0 and are always kept.")
+            raise ValueError(
+                f"n_sensors={self.n_sensors} is too small: {kept} sensors have weight 0 and are always kept; use at "
+                f"least n_sensors={kept}."
+            )
         return int(self.n_sensors)
 
     def _note_input(self, trials: Trials, stack: Stack, chosen: np.ndarray) -> None:
@@ -186,7 +191,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.classifier_tags = ClassifierTags(multi_class=False)  # y is read as a classifier would
+        tags.classifier_tags = ClassifierTags(multi_class=False)  # y is validated as in a classifier
         tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
@@ -194,7 +199,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class _Path:
-    """The path that the sensors are read from."""
+    """The path from which the sensors are taken."""
 
     stack: Stack
     quadratic: Quadratic | None
@@ -205,7 +210,7 @@ class _Path:
         return solve_with(self.quadratic, self.stack, alphas[:, None, None], self.options)
 
     def follow(self, n_sensors: int) -> tuple[float, Solution]:
-        """Go down the path to the first model with at least n_sensors, then bisect towards exactly so many."""
+        """Follow the path to the first model with at least n_sensors, then bisect alpha to find exactly n_sensors."""
         top = largest_alpha(self.stack, self.quadratic)
         step = 10 ** (-1 / _STEPS_PER_DECADE)
         above, solution, alpha = top, None, top
@@ -237,16 +242,16 @@ class _Path:
         return float(many), dense
 
     def resolve(self, alpha: float, solution: Solution, norms: np.ndarray, n_sensors: int) -> np.ndarray:
-        """Return exactly n_sensors groups, in order: by the rules in the class's docstring."""
+        """Return the indices of exactly n_sensors sensors, in order, by the rules of `SensorSelector`."""
         beta = self.stack.group_weights[0, :, 0]
         weighted = np.where(beta == 0, np.inf, np.where(np.isfinite(beta), beta, 0.0) * norms)
         dual = self._dual_norms(alpha, solution)
-        asking = np.where(_live(self.stack) & (beta > 0), dual / np.where(beta > 0, beta, 1.0), -np.inf)
-        order = np.lexsort((np.arange(len(norms)), -asking, -weighted))
+        nearness = np.where(_usable(self.stack) & (beta > 0), dual / np.where(beta > 0, beta, 1.0), -np.inf)
+        order = np.lexsort((np.arange(len(norms)), -nearness, -weighted))
         return np.sort(order[:n_sensors])
 
     def _dual_norms(self, alpha: float, solution: Solution) -> np.ndarray:
-        """Dual norm of the gradient of every sensor, (G,); 0 for those that have no part in the problem."""
+        """Dual norm of the gradient of every sensor, (G,); 0 for sensors that are not part of the problem."""
         stack, features = self.stack, np.arange(self.stack.groups.n_features)
         if self.quadratic is not None:
             prepared = self.quadratic.prepared(stack)
@@ -257,14 +262,14 @@ class _Path:
         return self.stack.penalty.dual_norm(self.stack.groups.to_blocks(descent))[0, :, 0]
 
 
-def _live(stack: Stack) -> np.ndarray:
-    """Groups that are allowed and not constant (over the trials that have any weight), (G,)."""
+def _usable(stack: Stack) -> np.ndarray:
+    """Mask of the sensors that are not forbidden and not constant over the trials of positive weight, (G,)."""
     used = stack.sample_weight[0, 0, :, 0] > 0
     return varying(stack.X[0, 0][used], stack.groups) & np.isfinite(stack.group_weights[0, :, 0])
 
 
 def _count(stack: Stack, solution: Solution) -> int:
-    """Number of groups that are chosen or always kept."""
+    """Return the number of sensors that are selected or always kept."""
     chosen = (_norms(stack, solution, 2.0) > 0) | (stack.group_weights[0, :, 0] == 0)
     return int(chosen.sum())
 

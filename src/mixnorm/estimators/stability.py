@@ -1,4 +1,4 @@
-r"""How often is a sensor chosen when only half of the trials are seen? Stability selection with its error bound."""
+"""Stability selection: how often a sensor is selected from half of the trials, with a bound on false selections."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from mixnorm.estimators.quadratic import check_enough_trials
 from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions
 
-#: The expected number of false sensors that the default threshold allows.
+#: The value of ``error_bound`` from which the default threshold is computed.
 _ALLOWED = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class StabilitySelection:
-    """What `stability_selection` returns.
+    """Result of `stability_selection`.
 
     Attributes
     ----------
@@ -32,16 +32,17 @@ class StabilitySelection:
         Labels of the sensors with a frequency of at least ``threshold``.
     threshold : float
     error_bound : float
-        E[V] ≤ n_sensors² / ((2 threshold − 1) G): what is expected at most of sensors in ``selected`` that are chosen
-        from half of the trials no more often than one drawn by chance (Meinshausen and Bühlmann 2010, Theorem 1; in
-        this form Shah and Samworth 2013, Theorem 1, which assumes nothing else).
+        E[V] ≤ n_sensors² / ((2 threshold − 1) G): upper bound on the expected number V of falsely selected sensors. A
+        sensor in ``selected`` is false if half of the trials select it no more often than a random choice would
+        (Meinshausen and Bühlmann 2010, Theorem 1; in this form, without further assumptions, Shah and Samworth 2013,
+        Theorem 1).
     unimodal_bound : float
-        The same where the frequencies of such sensors over pairs of halves have one mode (Shah and Samworth 2013,
-        Theorem 2).
+        A smaller bound, which assumes that the distribution of the frequencies of such sensors over pairs of halves is
+        unimodal (Shah and Samworth 2013, Theorem 2).
     n_sensors : int
-        Sensors taken from each half.
+        Number of sensors selected from each half.
     n_resamplings : int
-        Pairs of complementary halves.
+        Number of pairs of complementary halves.
     """
 
     frequencies: np.ndarray
@@ -81,11 +82,11 @@ def stability_selection(
     max_iter: int = 10_000,
     random_state=0,
 ) -> StabilitySelection:
-    r"""Choose sensors by how often they come first on the mixed-norm path of half of the trials.
+    r"""Select sensors by how often they are among the first on the mixed-norm path of half of the trials.
 
-    The trials are split ``n_resamplings`` times at random into two halves, class by class; the path of the ℓ1-ℓ2
-    problem is followed on every half, all of them one stack, until ``n_sensors`` have entered. A sensor is selected
-    when it did so in at least the share ``threshold`` of the halves.
+    The trials of each class are split ``n_resamplings`` times at random into two halves. The path of the ℓ1-ℓ2 problem
+    is followed on every half until ``n_sensors`` sensors have entered; all halves are solved as one stack. A sensor is
+    selected if it entered in at least the share ``threshold`` of the halves.
 
     Parameters
     ----------
@@ -94,10 +95,10 @@ def stability_selection(
         Any two labels.
     groups : one label per column of a 2-D X
     n_resamplings : int
-        Pairs of complementary halves.
+        Number of pairs of complementary halves.
     n_sensors : int or None
-        Sensors to take from each half. None: ⌊√(0.8 G)⌋, the most for which a threshold of 0.9 expects one false
-        sensor at most.
+        Number of sensors to select from each half. None: ⌊√(0.8 G)⌋, the largest number for which ``error_bound`` is
+        at most 1 with a threshold of 0.9.
     threshold : float or None
         In (0.5, 1]. None: the smallest at which ``error_bound`` is at most 1, (1 + n_sensors²/G)/2.
     trial_groups : array of n labels
@@ -105,7 +106,7 @@ def stability_selection(
     noise, ridge
         As in `GroupSVC`; a named noise is estimated from every half by itself.
     group_weights : array or dict, as in `GroupSVC`
-        Sensors of weight 0 have the frequency 1, of weight infinity 0; neither counts in the bound.
+        Sensors of weight 0 have frequency 1, sensors of weight infinity 0; the bounds count neither.
     class_weight, tol, max_iter
         As in `GroupSVC`.
     random_state : int or RandomState
@@ -154,12 +155,15 @@ def stability_selection(
 def complementary_halves(signs: np.ndarray, trial_groups, n_pairs: int, random) -> np.ndarray:
     """Return pairs of disjoint halves of the trials, (n, 2 n_pairs) of bools: columns 2i and 2i + 1 are a pair.
 
-    Whole trial groups are paired at random with others of the same kind (all of one class, all of the other, mixed),
-    and one of each pair goes to either half; where their number is odd one, drawn each time, sits out.
+    Trial groups are kept whole. Each is paired at random with another one of the same kind (trials of the first class
+    only, of the second class only, or of both), and the two groups of a pair go to different halves. If the number of
+    groups is odd, one of them, drawn anew each time, is left out.
     """
     labels = np.arange(len(signs)) if trial_groups is None else np.asarray(trial_groups)
     if labels.shape != signs.shape:
-        raise ValueError(f"trial_groups must hold one label for each of the {len(signs)} trials, not {labels.shape}.")
+        raise ValueError(
+            f"trial_groups must hold one label for each of the {len(signs)} trials, but its shape is {labels.shape}."
+        )
     units, unit_of = np.unique(labels, return_inverse=True)
     share = np.bincount(unit_of, weights=signs > 0) / np.bincount(unit_of)
     kind = np.where(share == 0, 0, np.where(share == 1, 2, 1))
@@ -175,23 +179,24 @@ def complementary_halves(signs: np.ndarray, trial_groups, n_pairs: int, random) 
             half = side[unit_of] == which
             if len(np.unique(signs[half])) < 2:
                 raise ValueError(
-                    f"Half of the {len(units)} trial groups hold trials of one class only; stability selection needs "
-                    "more groups, or both classes in each."
+                    f"Half of the {len(units)} trial groups contain trials of one class only; stability selection "
+                    "needs more groups, or groups that contain both classes."
                 )
             halves[:, 2 * pair + which - 1] = half
     return halves
 
 
 def error_bound(n_sensors: int, n_groups: int, threshold: float) -> float:
-    """E[V] ≤ q² / ((2π − 1) G), Meinshausen and Bühlmann's bound."""
+    """Return q² / ((2π − 1) G), the bound of Meinshausen and Bühlmann on E[V], for q = n_sensors and threshold π."""
     return n_sensors**2 / ((2 * threshold - 1) * n_groups) if n_groups else 0.0
 
 
 def unimodal_bound(n_sensors: int, n_groups: int, threshold: float, n_pairs: int) -> float:
-    """E[V] ≤ C(π, B) q² / G (Shah and Samworth's Theorem 2), where q/G ≤ 1/√3; the other bound elsewhere.
+    """Return C(π, B) q² / G, the bound of Shah and Samworth's Theorem 2 on E[V], or `error_bound` if that is smaller.
 
-    C(π, B) = 1 / (2 (2π − 1 − 1/(2B))) up to π = 3/4, and 4 (1 − π + 1/(2B)) / (1 + 1/B) above; π is rounded up to a
-    multiple of 1/(2B), since a frequency over 2B halves is one.
+    C(π, B) = 1 / (2 (2π − 1 − 1/(2B))) up to π = 3/4, and 4 (1 − π + 1/(2B)) / (1 + 1/B) above. π is rounded up to a
+    multiple of 1/(2B), because frequencies over 2B halves are such multiples. The theorem needs q/G ≤ 1/√3 and a
+    minimal π; outside this range `error_bound` is returned.
     """
     other = error_bound(n_sensors, n_groups, threshold)
     if not n_groups or n_sensors / n_groups > 1 / np.sqrt(3):
@@ -206,7 +211,7 @@ def unimodal_bound(n_sensors: int, n_groups: int, threshold: float, n_pairs: int
 
 
 def check_count(value, name: str) -> None:
-    """Refuse what is no whole number from 1."""
+    """Raise an error if a value is not a whole number from 1."""
     if not (isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1):
         raise ValueError(f"{name} must be a whole number from 1, but got {value!r}.")
 
@@ -216,7 +221,7 @@ def _check_n_sensors(n_sensors, n_free: int) -> int:
         return max(1, int(np.sqrt(0.8 * n_free)))
     check_count(n_sensors, "n_sensors")
     if n_sensors > n_free:
-        raise ValueError(f"n_sensors={n_sensors} sensors were asked for, but there are only {n_free} to choose from.")
+        raise ValueError(f"n_sensors={n_sensors} is larger than the number of sensors to choose from, {n_free}.")
     return int(n_sensors)
 
 
@@ -224,5 +229,5 @@ def _check_threshold(threshold, n_sensors: int, n_free: int) -> float:
     if threshold is None:
         return min(1.0, (1 + n_sensors**2 / (_ALLOWED * max(n_free, 1))) / 2)
     if not (isinstance(threshold, float | int | np.number) and 0.5 < threshold <= 1):
-        raise ValueError(f"threshold must lie above 0.5 and be at most 1, but got {threshold!r}.")
+        raise ValueError(f"threshold must be above 0.5 and at most 1, but got {threshold!r}.")
     return float(threshold)

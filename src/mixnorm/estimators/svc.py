@@ -1,4 +1,4 @@
-"""`GroupSVC`: the classifier of one subject at given parameters."""
+"""`GroupSVC`: the classifier of one subject for given parameters."""
 
 import warnings
 from dataclasses import replace
@@ -13,12 +13,13 @@ from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_w
 from mixnorm.estimators.weights import adaptive_weights, check_sample_weight, class_balance
 from mixnorm.execution import SolverOptions
 
-#: Levels of the call stack from a warning up to the user's line: the function that warns, `fit` and its guard.
+#: ``stacklevel`` of a warning that points to the user's line: the function that warns, `fit`, the decorator of `fit`,
+#: and the caller.
 TO_THE_USER = 4
 
 
 class SingleSubject(LinearSensorClassifier):
-    """What fitting has in common, with and without cross-validation."""
+    """Methods that the fits with and without cross-validation have in common."""
 
     _not_archived = ("_noise",)
 
@@ -30,7 +31,7 @@ class SingleSubject(LinearSensorClassifier):
         return trials, signs, weights
 
     def _keep_noise(self, quadratic: Quadratic | None) -> None:
-        """Keep what `noise_` is made of, without the trials."""
+        """Keep what `noise_` is computed from, without the trials."""
         self._noise = None if quadratic is None or quadratic.noise is None else quadratic.noise.last()
 
     @property
@@ -40,7 +41,7 @@ class SingleSubject(LinearSensorClassifier):
         if noise is None:
             raise AttributeError(
                 f"This {type(self).__name__} has no noise_: it was not fitted with noise, or was loaded from a file, "
-                "where the matrix is not kept."
+                "which does not contain the matrix. Fit it again with noise."
             )
         return noise.matrix()
 
@@ -51,7 +52,7 @@ class SingleSubject(LinearSensorClassifier):
 
 
 class GroupSVC(SingleSubject):
-    r"""Large-margin classifier that chooses its sensors: squared hinge with a mixed-norm penalty, certified.
+    r"""Large-margin classifier that selects sensors: squared hinge loss and mixed-norm penalty, with a certificate.
 
     Minimises, over w and b,
 
@@ -59,29 +60,29 @@ class GroupSVC(SingleSubject):
 
     with Ω(w) = Σ_g β_g ‖w_g‖_q (``penalty="group"``, the paper's GSVM-q; GSVM-2 for q = 2; GSVM-a with
     ``adaptive=True``), ‖w‖₁ (``"l1"``, SVM-1) or ½ w'N w (``"l2"``, SVM), where N is the identity or, with ``noise``,
-    a covariance of the ongoing activity. Beside a norm, ridge · ½ w'N w may be added.
+    a covariance of the ongoing activity. To a norm, ridge · ½ w'N w may be added.
 
     Parameters
     ----------
     alpha : float
-        Strength of the penalty; at alpha_max and above no sensor is chosen.
+        Strength of the penalty; at alpha_max and above no sensor is selected.
     penalty : {"group", "l1", "l2"}
     q : float
         Inner norm, 1 ≤ q ≤ 2; for ``penalty="group"``.
     noise : {"structured", "kronecker", "toeplitz", "shrunk"}, array of shape (d, d), or None
-        N of the quadratic term: None for the identity (the paper), the name of an estimate that is made of the
-        training trials and scaled to a mean diagonal of 1 (see `mixnorm.noise`), or a positive definite matrix.
-        ``penalty="l2", noise="structured"`` decodes best from few trials. Beside a norm it needs ``ridge`` > 0. Within
-        a sensor the columns must be equally spaced samples in order of time.
+        N of the quadratic term: None for the identity (the paper), the name of an estimate from the training trials,
+        which is scaled to a mean diagonal of 1 (see `mixnorm.noise`), or a positive definite matrix.
+        ``penalty="l2", noise="structured"`` decodes best from few trials. With a norm, ``noise`` requires
+        ``ridge`` > 0. Within a sensor the columns must be equally spaced samples in order of time.
     ridge : float
-        Strength of the quadratic term beside a norm; with ``noise=None`` the penalty is then an elastic net. It also
-        covers sensors of weight 0. Must be 0 with ``penalty="l2"``, whose strength is alpha.
+        Strength of the quadratic term that is added to a norm; with ``noise=None`` the penalty is then an elastic net.
+        It also applies to sensors of weight 0. Must be 0 with ``penalty="l2"``, whose strength is alpha.
     groups : one label per column of a 2-D X
-        Which sensor a feature belongs to; None: every column its own. Epochs (trials, channels, times) need none.
+        The sensor of every feature; None: every column is a sensor. Must be None for epochs (trials, channels, times).
     group_weights : array in the order of ``groups_``, or dict by label
-        β; 0: always kept, infinity: never chosen.
+        β; 0: always selected, infinity: never selected.
     adaptive : bool
-        Weigh every group by 1/‖w*_g‖_q of a first fit at the same alpha.
+        Whether every group is weighted by 1/‖w*_g‖_q, where w* is a first fit at the same alpha.
     fit_intercept : bool
     class_weight : dict, "balanced" or None
     tol : float
@@ -104,15 +105,15 @@ class GroupSVC(SingleSubject):
         The certificate: the objective is at most ``dual_gap_ * objective_`` above the optimum.
     n_iter_ : int
     noise_ : ndarray of shape (d, d)
-        N of the fit, where ``noise`` was given; made on demand, and not kept in model files. Features of sensors that
-        are constant or forbidden have no part in it, and zeros.
+        N of the fit, if ``noise`` was given; computed when accessed, and not stored in model files. Rows and columns
+        of sensors that are constant or forbidden are zero.
 
     Notes
     -----
     With scikit-learn's array API dispatch enabled (``sklearn.config_context(array_api_dispatch=True)``), X may be an
-    array of PyTorch, CuPy or another array-API library: the problem is solved where X lives, ``coef_``, ``intercept_``
-    and numeric ``classes_`` live there too, and scores and predictions come back in the same library and on the same
-    device; what names sensors stays in NumPy. NumPy arrays are solved on a device inside `mixnorm.use_device`.
+    array of PyTorch, CuPy or another array-API library. The problem is then solved on the device of X, and ``coef_``,
+    ``intercept_``, numeric ``classes_``, scores and predictions are arrays of the same library on the same device;
+    attributes that describe sensors are NumPy arrays. For NumPy arrays, use `mixnorm.use_device` to solve on a device.
 
     Examples
     --------
@@ -203,8 +204,8 @@ def second_stage(stack: Stack, first: Solution, q: float) -> Stack:
     beta = adaptive_weights(first.W[0], stack.groups, q, stack.group_weights[0])
     if not np.isfinite(beta[:, -1]).any():
         warnings.warn(
-            "The first stage of the adaptive norm chose no sensor, so that all are left out and the model is zero; "
-            "take a smaller alpha.",
+            "The first stage of the adaptive norm chose no sensor, so that the second stage has none and all "
+            "coefficients are zero; use a smaller alpha.",
             UserWarning,
             stacklevel=3,
         )
@@ -212,14 +213,14 @@ def second_stage(stack: Stack, first: Solution, q: float) -> Stack:
 
 
 def warn_zero_model(alpha: float, solution: Solution, stack: Stack, quadratic: Quadratic | None = None) -> None:
-    """Warn of an alpha at or above alpha_max, naming it."""
+    """Warn if alpha is at or above alpha_max, and give alpha_max."""
     if solution.W.any() or not stack.penalty.is_norm or stack.has_unpenalised:
         return
     top = largest_alpha(stack, quadratic)
     if alpha >= top:
         warnings.warn(
-            f"alpha={alpha:.3g} is at or above alpha_max={top:.6g}: no sensor is chosen and the model is zero; take a "
-            "smaller alpha.",
+            f"alpha={alpha:.3g} is at or above alpha_max={top:.6g}: no sensor is chosen and all coefficients are "
+            "zero; use a smaller alpha.",
             UserWarning,
             stacklevel=TO_THE_USER,
         )

@@ -30,14 +30,16 @@ class GroupSVCCV(SingleSubject):
         A number: a log grid from alpha_max (on all training data, for each q) down to 1e-3 of it; for ``penalty="l2"``
         with noise from 100 alpha_max.
     penalty, groups, group_weights, fit_intercept, class_weight, tol, max_iter, solver
-        As in `GroupSVC`; so are arrays of other libraries, and devices, on which ``n_jobs`` has no effect.
+        As in `GroupSVC`. Arrays of other libraries and devices are used as in `GroupSVC`; on a device ``n_jobs`` has
+        no effect.
     q : float or sequence of floats
     noise : str, array of shape (d, d), or None
-        As in `GroupSVC`. A named estimate is made for every fold from its own training trials.
+        As in `GroupSVC`. A named estimate is computed for every fold from its own training trials.
     ridge : float or sequence of floats
     adaptive : bool
-        The adaptive norm: alpha of a first stage is chosen by CV with plain weights, then every fold takes its
-        weights β_g = 1/‖w*_g‖_q (over their geometric mean) from its own first-stage fit, the refit from the full one.
+        Whether the adaptive norm is used: alpha of a first stage is chosen by cross-validation with plain weights;
+        then the weights β_g = 1/‖w*_g‖_q, divided by their geometric mean, are computed from the first-stage fit of
+        every fold, and for the refit from the first-stage fit on all trials.
     cv : int, splitter or iterable of splits
     scoring : str or callable
     rule : {"best", "1se"}
@@ -46,19 +48,19 @@ class GroupSVCCV(SingleSubject):
     max_sensors : int or None
         Only models with at most this many sensors are considered.
     n_jobs : int or None
-        Folds in parallel.
+        Number of folds fitted in parallel, as in joblib.
 
     Attributes
     ----------
     alpha_, q_, ridge_ : float
-        What was chosen.
+        The chosen values.
     alphas_ : ndarray of shape (A,), or (Q, A) for several q
         Several ridges add an axis in front, here and in ``scores_`` and ``n_selected_``.
     scores_ : ndarray of shape (A, folds) or (Q, A, folds)
     n_selected_ : ndarray of shape (A,) or (Q, A)
-        Number of sensors along the refit path.
+        Number of sensors that the refit on all trials selects at every alpha.
     path_coefs_, path_intercepts_ : ndarray of shape (A, d) and (A,)
-        The refit path at the chosen q and ridge: what fewer or more sensors would have given.
+        The refit on all trials at every alpha, for the chosen q and ridge: models with fewer and with more sensors.
     coef_, intercept_, classes_, groups_, group_norms_, selected_groups_, n_iter_, dual_gap_, objective_
         Of the model refitted on all trials, as in `GroupSVC`.
 
@@ -127,8 +129,8 @@ class GroupSVCCV(SingleSubject):
         sample_weight : array of shape (n,)
             Also given to the scorer.
         **params : dict
-            ``groups``: one label per trial, for a group-wise splitter (trials of one character stay together). With
-            metadata routing enabled, whatever splitter and scorer request.
+            ``groups``: one label per trial, for a splitter that keeps groups together (such as the trials of one
+            character). With metadata routing enabled, everything that the splitter and the scorer request.
 
         Returns
         -------
@@ -165,7 +167,7 @@ class GroupSVCCV(SingleSubject):
         return self
 
     def _objectives(self) -> list[Objective]:
-        """The objectives to choose from: every ridge with every q, the ridge first. With ℓ1 and ℓ2 all q are alike."""
+        """Return the candidate objectives: every ridge with every q, ridge first. With ℓ1 and ℓ2, q has no effect."""
         return [
             Objective.of(self, q, ridge) for ridge, q in product(_values(self.ridge, "ridge"), _values(self.q, "q"))
         ]
@@ -173,7 +175,8 @@ class GroupSVCCV(SingleSubject):
     def _columns(self, weights: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.ndarray:
         """Weights (n, folds + 1): the training trials of every fold, then all trials for the refit."""
         how = signs, self.classes_, self.class_weight
-        everything = class_balance(weights, *how)  # first: a class without any trial is no fold's fault
+        # All trials come first: if a class is missing altogether, the error must not name a fold.
+        everything = class_balance(weights, *how)
         columns = [
             class_balance(weights * fold.train, *how, f"in the training part of fold {k} of cv ")
             for k, fold in enumerate(folds)
@@ -181,7 +184,10 @@ class GroupSVCCV(SingleSubject):
         return np.stack([*columns, everything], axis=1)
 
     def _check_enough_trials(self, noise, signs: np.ndarray, weights: np.ndarray) -> None:
-        """Refuse a noise estimate from too few trials, of all of them first: that is no fold's fault."""
+        """Raise an error if the noise would be estimated from too few trials.
+
+        All trials are checked first: if they are too few altogether, the error must not name a fold.
+        """
         check_enough_trials(noise, signs, weights[:, -1], self.classes_)
         for k, own in enumerate(weights.T[:-1]):
             check_enough_trials(noise, signs, own, self.classes_, f"in the training part of fold {k} of cv")
@@ -203,7 +209,7 @@ class GroupSVCCV(SingleSubject):
         return Choice(grid.stack, alphas, solutions, score(solutions), count_selected(grid.stack, solutions))
 
     def _set_choice(self, candidates: list[Choice], chosen: Objective, alpha: int, best: int) -> None:
-        """Set what was chosen, and what it was chosen from: axes for ridge and q only where several were given."""
+        """Set the chosen values and the whole grid; it has axes for ridge and q only if several were given."""
         self.alpha_ = float(candidates[best].alphas[alpha])
         self.q_, self.ridge_ = float(chosen.q), float(chosen.ridge)
         axes = [len(value) for value in (self.ridge, self.q) if np.ndim(value) > 0]
@@ -226,7 +232,7 @@ class _Grid:
 
 
 def _values(given, name: str) -> list:
-    """Return the values to choose from, of one or several."""
+    """Return a single value or a sequence of values as a list."""
     values = list(np.atleast_1d(np.asarray(given, dtype=object)))
     if not values:
         raise ValueError(f"{name} must hold at least one value.")
@@ -234,6 +240,6 @@ def _values(given, name: str) -> list:
 
 
 def _shared(quadratics: list[Quadratic | None]) -> list[Quadratic | None]:
-    """Let all quadratic parts, which differ in the ridge alone, estimate the noise once."""
+    """Give all quadratic parts, which differ in the ridge only, the same noise object: it is then estimated once."""
     noise = next((term.noise for term in quadratics if term is not None and term.noise is not None), None)
     return [term if term is None or noise is None else replace(term, noise=noise) for term in quadratics]

@@ -1,4 +1,4 @@
-"""Weights of trials and of groups: validated, and the adaptive ones computed."""
+"""Weights of trials and of groups: validation, class weights, and the weights of the adaptive norm."""
 
 import numpy as np
 from sklearn.utils import compute_class_weight
@@ -6,7 +6,7 @@ from sklearn.utils import compute_class_weight
 from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import vector_norm
 
-#: Weights beyond this are brought to at most 1.
+#: If the largest weight exceeds this, all weights are divided by it.
 _LARGE = 1e100
 
 
@@ -31,18 +31,19 @@ def check_sample_weight(sample_weight, n_trials: int) -> np.ndarray:
         )
     if not weights.any():
         raise ValueError("sample_weight must not be zero for all trials.")
-    # only ratios matter, and sums and products of very large weights overflow
+    # Only the ratios of weights matter, and sums and products of very large weights would overflow.
     return weights / weights.max() if weights.max() > _LARGE else weights
 
 
 def class_balance(
     weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, class_weight, whose: str = ""
 ) -> np.ndarray:
-    """Multiply the weights of trials, (n,), by those of their classes; both must be left with some.
+    """Multiply the weights of trials, (n,), by their class weights; both classes must have a positive weight.
 
-    ``whose``: how an error names the trials, as in "All trials of class 0 … have weight zero".
+    ``whose`` describes the trials in error messages, as in "All trials of class 0 … have weight zero".
 
-    "balanced": Σs / (2 Σ s of the class), so that both classes weigh the same; a trial of weight 2 counts as two.
+    With "balanced" the class weight is Σs / (2 Σ s of the class), so that both classes have the same total weight; a
+    trial of weight 2 counts as two trials.
     """
     check_both_classes(weights, signs, classes, whose)
     if class_weight is None:
@@ -61,8 +62,8 @@ def class_balance(
 
 
 def check_both_classes(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, whose: str = "") -> None:
-    """Refuse weights that leave one of the classes without a trial."""
-    for sign, label in zip((-1, 1), classes.tolist()):
+    """Raise an error if all trials of a class have weight zero."""
+    for sign, label in zip((-1, 1), classes.tolist(), strict=True):
         if not weights[signs == sign].any():
             raise ValueError(
                 f"All trials of class {label!r} {whose}have weight zero; both classes need at least one trial."
@@ -79,7 +80,7 @@ def check_group_weights(given, groups: Groups, penalty: str) -> np.ndarray:
         for label, weight in given.items():
             if label not in place:
                 raise ValueError(
-                    f"group_weights names {label!r}, which is not a group; the groups are {_listing(groups.labels)}."
+                    f"group_weights contains the unknown group {label!r}; available: {_listing(groups.labels)}."
                 )
             weights[place[label]] = _number(weight)
     else:
@@ -98,8 +99,8 @@ def check_group_weights(given, groups: Groups, penalty: str) -> np.ndarray:
     if penalty != "group" and not np.all(np.isin(weights, (0, 1, np.inf))):
         odd = np.flatnonzero(~np.isin(weights, (0, 1, np.inf)))[0]
         raise ValueError(
-            f"With penalty={penalty!r} group_weights may only keep (0), leave (1) or forbid (infinity) a sensor, but "
-            f"that of {groups.labels.tolist()[odd]!r} is {weights[odd]}; use penalty='group' for graded weights."
+            f"With penalty={penalty!r} group_weights must be 0 (always select), 1 or infinity (never select), but "
+            f"that of {groups.labels.tolist()[odd]!r} is {weights[odd]}; use penalty='group' for other weights."
         )
     return weights
 
@@ -111,16 +112,16 @@ def _number(weight) -> float:
 
 
 def adaptive_weights(W: np.ndarray, groups: Groups, q: float, beta: np.ndarray) -> np.ndarray:
-    r"""Return β_g / ‖w*_g‖_q over its geometric mean, times the given β (G, K), for first-stage W (T, d, K).
+    r"""Return 1/‖w*_g‖_q, divided by its geometric mean and times the given β (G, K), for first-stage W (T, d, K).
 
-    Groups that the first stage left out are out (∞); unpenalised groups stay so (0). The geometric mean, over the
-    surviving penalised groups, takes the scale of w* out, which differs between folds and refit.
+    Groups that the first stage did not select get weight ∞; groups of weight 0 keep it. The geometric mean is over the
+    selected penalised groups. Dividing by it removes the scale of w*, which differs between folds and refit.
     """
     norms = vector_norm(groups.to_blocks(W), q)
-    alive = (norms > 0) & (beta > 0) & np.isfinite(beta)
-    logs = np.where(alive, -np.log(np.where(alive, norms, 1.0)), 0.0)
-    centre = logs.sum(axis=0) / np.maximum(alive.sum(axis=0), 1)
-    return np.where(alive, np.exp(logs - centre) * np.where(alive, beta, 1.0), np.where(beta == 0, 0.0, np.inf))
+    selected = (norms > 0) & (beta > 0) & np.isfinite(beta)
+    logs = np.where(selected, -np.log(np.where(selected, norms, 1.0)), 0.0)
+    centre = logs.sum(axis=0) / np.maximum(selected.sum(axis=0), 1)
+    return np.where(selected, np.exp(logs - centre) * np.where(selected, beta, 1.0), np.where(beta == 0, 0.0, np.inf))
 
 
 def _listing(labels: np.ndarray, most: int = 12) -> str:

@@ -1,4 +1,4 @@
-"""Where and how many problems are solved at once: devices, batches, threads. Everything goes through `solve`."""
+"""Execution of the solvers: devices, batches and threads. All problems are solved by `solve`."""
 
 from mixnorm.execution.batching import together, together_on_device
 from mixnorm.execution.device import on_device, use_device

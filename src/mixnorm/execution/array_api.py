@@ -1,4 +1,4 @@
-"""scikit-learn's array API dispatch: arrays of other libraries in, fitted attributes in the same library out."""
+"""scikit-learn's array API dispatch: a fit to arrays of another library gives fitted attributes of that library."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,12 +10,12 @@ from sklearn.utils import get_tags
 from mixnorm.core.arrays import Array, is_array, is_numpy_array, like, namespace, to_numpy
 from mixnorm.execution.device import sending
 
-#: Fitted attributes that are in the library and on the device of the trials of the fit.
+#: Fitted attributes that are converted to the library and device of the training trials.
 _FITTED = ("classes_", "coef_", "intercept_", "path_coefs_", "path_intercepts_", "mean_coef_")
 
 
 def foreign_array(X) -> Array | None:
-    """Return X if it is an array of another library than NumPy, and array API dispatch is enabled; else None."""
+    """Return X if it is an array of a library other than NumPy and array API dispatch is enabled; otherwise None."""
     other = is_array(X) and not is_numpy_array(X)
     return X if other and get_config()["array_api_dispatch"] else None
 
@@ -24,11 +24,11 @@ def foreign_array(X) -> Array | None:
 def fitted_on_host(
     estimator, args: tuple, kwargs: dict, reference: Array | None = None
 ) -> Iterator[tuple[tuple, dict]]:
-    """Let an estimator be fitted to arrays of another library: on the host, with its problems solved where they are.
+    """Convert the arguments of a fit to NumPy arrays, and the fitted attributes back to the library of X.
 
-    Yields the arguments as NumPy arrays. At the end the fitted attributes move to the library and device of
-    ``reference``, by default X; where the fit raises an error, the attributes fitted before stay as they were. Without
-    array API dispatch nothing is changed.
+    Inside the context the estimator works with NumPy arrays, but its problems are solved in the library and on the
+    device of ``reference``, by default X. At the end the fitted attributes are converted to this library and device.
+    If the fit raises an error, they keep their former values. Without array API dispatch nothing is changed.
     """
     reference = foreign_array(reference if reference is not None else args[0] if args else kwargs.get("X"))
     if reference is None or not get_tags(estimator).array_api_support:
@@ -49,13 +49,13 @@ def fitted_on_host(
 
 
 def in_library_of(reference: Array, values: np.ndarray) -> Array:
-    """Return a NumPy array as one in the library and on the device of another array, its type kept."""
+    """Convert a NumPy array to the library and device of another array; the type of the numbers does not change."""
     values = np.asarray(values)
     return like(reference, values, dtype=getattr(namespace(reference), values.dtype.name))
 
 
 def to_host(estimator) -> None:
-    """Move the fitted attributes of an estimator to the host."""
+    """Convert the fitted attributes of an estimator to NumPy arrays."""
     for name in _FITTED:
         if name in vars(estimator):
             setattr(estimator, name, _on_host(vars(estimator)[name]))

@@ -1,8 +1,9 @@
-"""Many fits at once: each runs in a thread of its own, and the stacks of all of them are solved as one.
+"""Solve the problems of several fits together: each fit runs in its own thread, and their stacks are merged.
 
-A GPU takes as long for 4 problems as for 400. Fits that go through the same stages (the splits and subjects of a
-study) submit stacks of the same kind at the same time; these become the data sets of one stack. A stack that several
-of them submit (the first stage of the adaptive norm is GSVM-2) is solved once. A fit does not depend on the others.
+A GPU needs about the same time for 4 problems as for 400. Fits with the same stages (the splits and subjects of a
+study) submit stacks of the same kind at the same time, and these are merged into one stack with several data sets. A
+stack that several fits submit is solved once; for example, the first stage of the adaptive norm is the GSVM-2 problem.
+The result of a fit does not depend on the other fits.
 """
 
 import threading
@@ -24,7 +25,7 @@ _BATCHER: ContextVar["_Batcher | None"] = ContextVar("batcher", default=None)
 
 @dataclass(eq=False)
 class _Request:
-    """One fit's stack of NumPy arrays, B = 1, and what is to be done with it; later what came of it."""
+    """A stack of NumPy arrays (B = 1) that a fit submitted, with its alphas and options, and later its solutions."""
 
     stack: Stack
     alphas: np.ndarray
@@ -35,7 +36,10 @@ class _Request:
     done: threading.Event = field(default_factory=threading.Event)
 
     def kind(self) -> tuple:
-        """What requests must share in order to become one stack; of unequal numbers of trials, similar ones."""
+        """Return a key that is equal for requests that can be merged into one stack.
+
+        Their numbers of trials may differ by a factor of up to √2, because the shorter ones are padded.
+        """
         stack = self.stack
         _, T, n, d, K = stack.shape
         shared = (T, d, K, len(self.alphas), int(2 * np.log2(n)), stack.fit_intercept, self.similarities is None)
@@ -44,26 +48,32 @@ class _Request:
         return (*shared, *penalty, self.options, type(stack.loss).__name__)
 
     def content(self) -> tuple:
-        """What requests of one kind must share in order to be the same problems; equal trials lie together."""
+        """Return a key that is equal for requests of one kind with the same problems.
+
+        The trials are compared by their address, because `_KnownTrials` replaces equal trials by the same array.
+        """
         stack = self.stack
         parts = [stack.y, stack.sample_weight, stack.group_weights, stack.center, self.alphas, self.similarities]
         parts += [] if stack.metric is None else stack.metric.arrays()
-        return _where(stack.X), *(None if part is None else part.tobytes() for part in parts)
+        return _address(stack.X), *(None if part is None else part.tobytes() for part in parts)
 
 
 class _KnownTrials:
-    """Arrays of trials that were asked about, each content once: of equal ones the first stands for all."""
+    """The arrays of trials seen so far; of arrays with equal content only the first is kept and used."""
 
     def __init__(self):
         self._alike: dict[tuple, list[np.ndarray]] = {}
         self._lock = threading.Lock()
 
     def first_like(self, X: np.ndarray) -> np.ndarray:
-        """Return the first array with the content of X; it is kept, so that nothing else can come to lie there."""
+        """Return the first array with the content of X.
+
+        The array is kept in memory, so that no other array can get the same address.
+        """
         with self._lock:
-            known = self._alike.setdefault((X.shape, _some_of(X)), [])
+            known = self._alike.setdefault((X.shape, _sample_of(X)), [])
             for other in known:
-                if _where(other) == _where(X) or np.array_equal(other, X):
+                if _address(other) == _address(X) or np.array_equal(other, X):
                     return other
             known.append(X)
             return X
@@ -77,7 +87,7 @@ class _Batcher:
         self._fitting, self._waiting = n_fits, []
         self._being_solved: list[_Request] = []
         self._closed: BaseException | None = None
-        # Threads that compete for the interpreter slow each other and the device down: one runs at a time.
+        # Only one fit runs at a time: threads that compete for the interpreter slow down each other and the device.
         self.running = threading.Lock()
         self._known = _KnownTrials()
         self._trials: tuple[tuple, Stack] | None = None
@@ -101,18 +111,18 @@ class _Batcher:
         return request.solutions
 
     def split_fit(self, number: int) -> None:
-        """Count one fit as so many from now on."""
+        """Count one fit as ``number`` fits from now on."""
         with self._change:
             self._fitting += number - 1
 
     def end_fit(self) -> None:
-        """Count one fit less: it has ended."""
+        """Count one fit less, because it has ended."""
         with self._change:
             self._fitting -= 1
             self._change.notify()
 
     def run(self) -> None:
-        """Solve what is submitted until all fits have ended; called by the thread that owns the device."""
+        """Solve the submitted stacks until all fits have ended; called by the thread that uses the device."""
         while True:
             with self._change:
                 self._change.wait_for(lambda: len(self._waiting) == self._fitting)
@@ -128,7 +138,7 @@ class _Batcher:
                     request.done.set()
 
     def close(self, error: BaseException) -> None:
-        """End all fits with an error, those that wait and those that submit later."""
+        """Raise an error in all fits: in those that wait now, and in those that submit a stack later."""
         with self._change:
             self._closed = error
             for request in self._being_solved + self._waiting:
@@ -140,7 +150,7 @@ class _Batcher:
         unlike: dict[tuple, list[_Request]] = {}
         for request in requests:
             unlike.setdefault(request.content(), []).append(request)
-        # in the order of their places in memory, so that the trials of the kind before serve again on the device
+        # Sorted by the address of the trials, so that trials which the kind before left on the device are reused.
         found = [unlike[key] for key in sorted(unlike, key=lambda key: key[0])]
         first = [same[0] for same in found]
         try:
@@ -158,8 +168,8 @@ class _Batcher:
                 request.solutions = part
 
     def _merged(self, stacks: list[Stack]) -> Stack:
-        """Return one stack of several; trials that were merged last are on the device already."""
-        key = tuple((_where(stack.X), _some_of(stack.X), stack.y.tobytes()) for stack in stacks)
+        """Merge several stacks into one; the trials merged last are still on the device and are reused if equal."""
+        key = tuple((_address(stack.X), _sample_of(stack.X), stack.y.tobytes()) for stack in stacks)
         if self._trials is None or self._trials[0] != key:
             merged = _merge(stacks)
             merged = replace(merged, X=to_device(merged.X), y=to_device(merged.y))
@@ -170,9 +180,9 @@ class _Batcher:
 
 
 def together(tasks: Sequence[Callable[[], Any]]) -> list:
-    """Return the results of all tasks, each a fit or more, whose stacks are solved together.
+    """Run tasks of one or more fits each, solve their stacks together, and return the results of all tasks.
 
-    A fit that is one of several may itself consist of tasks that are solved together.
+    Inside a task, `together` may be called again for the parts of a fit.
     """
     batcher = _BATCHER.get()
     if not tasks:
@@ -184,12 +194,12 @@ def together(tasks: Sequence[Callable[[], Any]]) -> list:
 
 
 def together_on_device(tasks: Sequence[Callable[[], Any]]) -> list:
-    """Return the results of tasks, whose stacks are solved together on a device; on the host one after the other."""
+    """Return the results of tasks: on a device their stacks are solved together, on the host one after the other."""
     return together(tasks) if on_device() and len(tasks) > 1 else [task() for task in tasks]
 
 
 def _parts(batcher: _Batcher, tasks: Sequence[Callable[[], Any]]) -> list:
-    """The results of the tasks of one fit; when the last task ends, the fit itself continues."""
+    """Return the results of the tasks of one fit; after the last task the fit itself continues."""
     left, lock = [len(tasks)], threading.Lock()
 
     def end_task() -> None:
@@ -208,10 +218,10 @@ def _parts(batcher: _Batcher, tasks: Sequence[Callable[[], Any]]) -> list:
 
 
 def _run(tasks: Sequence, batcher: _Batcher, end_task: Callable[[], None], meanwhile: Callable[[], None]) -> list:
-    """Run every task in a thread of its own, and something else in this one; return their results."""
+    """Run every task in its own thread, call ``meanwhile`` in this thread, and return the results of the tasks."""
     results: list = [None] * len(tasks)
     errors: list[BaseException] = []
-    config = get_config()  # scikit-learn's settings are each thread's own
+    config = get_config()  # scikit-learn keeps its settings per thread
 
     def run(place: int) -> None:
         _BATCHER.set(batcher)
@@ -222,7 +232,7 @@ def _run(tasks: Sequence, batcher: _Batcher, end_task: Callable[[], None], meanw
                 errors.append(error)
         end_task()
 
-    # a context of its own for each: the device is that of the caller
+    # Each thread gets a copy of the context of the caller, and so uses the same device.
     threads = [threading.Thread(target=copy_context().run, args=(run, i), daemon=True) for i in range(len(tasks))]
     for thread in threads:
         thread.start()
@@ -239,12 +249,12 @@ def _run(tasks: Sequence, batcher: _Batcher, end_task: Callable[[], None], meanw
 
 
 def current_batcher() -> _Batcher | None:
-    """Return what collects the stacks of this fit, if it is one of several."""
+    """Return the batcher of the fits that this fit belongs to; None if it is not part of `together`."""
     return _BATCHER.get()
 
 
 def _merge(stacks: list[Stack]) -> Stack:
-    """Return one stack of several, those with fewer trials filled up with trials of weight zero."""
+    """Merge several stacks into one; those with fewer trials are padded with trials of weight zero."""
     n = max(stack.shape[2] for stack in stacks)
 
     def filled(name: str, fill: float) -> np.ndarray:
@@ -258,7 +268,7 @@ def _merge(stacks: list[Stack]) -> Stack:
 
 
 def _merge_problems(stacks: list[Stack], n: int) -> dict[str, Any]:
-    """Return what of a merged stack is not the trials themselves."""
+    """Return the fields of a merged stack other than the trials X and y."""
     names = ["alpha", "group_weights", "similarity"] + ["center"] * (stacks[0].center is not None)
     joined = {name: np.concatenate([getattr(stack, name) for stack in stacks]) for name in names}
     if stacks[0].metric is not None:
@@ -269,10 +279,10 @@ def _merge_problems(stacks: list[Stack], n: int) -> dict[str, Any]:
     return {"sample_weight": weights, **joined}
 
 
-def _some_of(X: np.ndarray) -> bytes:
-    """Some of the numbers of an array, to tell arrays apart quickly: those of others are hardly ever the same."""
+def _sample_of(X: np.ndarray) -> bytes:
+    """Return about 64 values of an array, by which different arrays can be distinguished quickly."""
     return X.reshape(-1)[:: max(1, X.size // 64)].tobytes()
 
 
-def _where(array: np.ndarray) -> tuple:
+def _address(array: np.ndarray) -> tuple:
     return array.__array_interface__["data"][0], array.shape, array.strides

@@ -1,7 +1,7 @@
-"""Where problems are solved: on the host, or on the device that `use_device` or the arrays of a fit name.
+"""The device on which problems are solved: the host, the device of `use_device`, or that of the arrays of a fit.
 
-Labels, folds and choices stay on the host; the stack of problems goes to the device as a whole, and its solutions come
-back.
+Labels, folds and the choice of parameters are handled on the host. A stack of problems is copied to the device as a
+whole, and its solutions are copied back.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,8 +11,8 @@ from importlib.util import find_spec
 
 import numpy as np
 
-#: Turns an array of the host into one of the device in use; None: everything stays on the host. A thread that has
-#: entered no context of its own, as the workers of a thread pool, solves where the latest context of the process says.
+#: Function that copies a NumPy array to the device in use; None: the host. A thread that has not entered a context
+#: itself, such as a worker of a thread pool, uses the latest context of the process.
 _SEND: ContextVar[Callable | None] = ContextVar("send")
 _LATEST: list[Callable | None] = [None]
 
@@ -24,13 +24,13 @@ def use_device(device: str | None) -> Iterator[None]:
     Parameters
     ----------
     device : str or None
-        "cuda", "cuda:1" …, of PyTorch or else of CuPy. None or "cpu": on the host, as without it.
+        "cuda", "cuda:1" …; PyTorch is used if it is installed, otherwise CuPy. None or "cpu": the host.
 
     Notes
     -----
     Electrode selection (`mixnorm.eeg.select_montage`) uses the device for its path, its stability selection and its
     decoders. The classifiers that score its montages are fitted on the host: each starts from the solution with one
-    sensor less, so that there is only one small problem at a time and nothing to batch.
+    sensor less, so that there is only one small problem at a time and nothing to solve together.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def use_device(device: str | None) -> Iterator[None]:
 
 @contextmanager
 def sending(send: Callable | None) -> Iterator[None]:
-    """Solve what is fitted inside the context where a function sends arrays to; None: on the host."""
+    """Solve the problems inside the context on the device that ``send`` copies arrays to; None: on the host."""
     token = _SEND.set(send)
     _LATEST.append(send)
     try:
@@ -58,7 +58,7 @@ def sending(send: Callable | None) -> Iterator[None]:
 
 
 def current_sender() -> Callable | None:
-    """Return what sends an array to the device in use; None on the host."""
+    """Return the function that copies an array to the device in use; None on the host."""
     return _SEND.get(_LATEST[-1])
 
 
@@ -67,7 +67,9 @@ def _sender(device: str) -> Callable:
         import torch
 
         if torch.device(device).type == "cuda" and not torch.cuda.is_available():
-            raise ValueError(f"device={device!r}: PyTorch finds no GPU here.")
+            raise ValueError(
+                f"device={device!r}: PyTorch finds no GPU here; use device='cpu', or install a GPU version of PyTorch."
+            )
         return lambda values: torch.as_tensor(np.require(values, requirements="CW"), device=device)  # else torch warns
     if find_spec("cupy") and device.startswith("cuda"):
         import cupy
@@ -83,11 +85,11 @@ def _sender(device: str) -> Callable:
 
 
 def to_device(values: np.ndarray | None):
-    """Return an array on the device in use; what is there already, or is None, stays."""
+    """Return a NumPy array as an array on the device in use; other arrays and None are returned unchanged."""
     send = current_sender()
     return values if send is None or not isinstance(values, np.ndarray) else send(values)
 
 
 def on_device() -> bool:
-    """Whether problems are solved on a device, where all columns of a stack are best solved together."""
+    """Whether problems are solved on a device; there it is fastest to solve all columns of a stack together."""
     return current_sender() is not None

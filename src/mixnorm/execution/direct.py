@@ -1,4 +1,4 @@
-"""Solve one stack now: on the device in use, along its path from the largest alpha down."""
+"""Solve one stack immediately, on the device in use, along its path from the largest alpha down."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -12,13 +12,13 @@ from mixnorm.execution.device import current_sender, to_device
 from mixnorm.execution.threads import few_threads
 from mixnorm.solvers import SOLVERS, Newton, StackedNewton
 
-#: The arrays of a stack that move to a device.
+#: The arrays of a stack that are copied to a device.
 _ARRAYS = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center")
 
 
 @dataclass(frozen=True)
 class SolverOptions:
-    """How problems are solved.
+    """The solver and its settings.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class SolverOptions:
     tol : float
         Relative duality gap to reach.
     max_iter : int
-        Most iterations for one alpha.
+        Largest number of iterations for one alpha.
     """
 
     solver: str = "auto"
@@ -57,9 +57,9 @@ class SolverOptions:
 
 
 def solve_directly(stack: Stack, alphas: Array, similarities: Array | None, options: SolverOptions) -> list[Solution]:
-    """Solve a stack at every alpha of an (A, B, K) array, on the device in use; return NumPy arrays for NumPy arrays.
+    """Solve a stack at every alpha of an (A, B, K) array, on the device in use; NumPy arrays give NumPy arrays.
 
-    With ``similarities``, (A, B, K) as well, the path has two dimensions.
+    ``similarities``, also (A, B, K), are the similarities that belong to the alphas; None: those of the stack.
     """
     if current_sender() is None:
         return _solve_in_order(stack, alphas, similarities, options)
@@ -71,9 +71,11 @@ def solve_directly(stack: Stack, alphas: Array, similarities: Array | None, opti
 
 
 def _solve_in_order(stack: Stack, alphas: Array, similarities: Array | None, options: SolverOptions) -> list[Solution]:
-    """Solve from the largest alpha down, where warm starts are sparse; return the solutions in the order given.
+    """Solve from the largest alpha down and return the solutions in the given order.
 
-    Of equal alphas the first is solved first. No solver sees the unit or the offset of a feature.
+    From the largest alpha down, each starting point is sparse, which makes the solver fast. Equal alphas are solved in
+    the given order. Features with a large offset or an extreme unit are centred and scaled first (`condition`), so
+    that neither reduces the accuracy.
     """
     conditioned = condition(stack)
     stack, alphas = conditioned.stack, conditioned.alphas(alphas)

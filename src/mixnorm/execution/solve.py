@@ -1,4 +1,4 @@
-"""The one way from an estimator to a solver."""
+"""`solve`: the function by which all estimators call a solver."""
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -16,10 +16,10 @@ def solve(
     similarities: np.ndarray | None = None,
     n_jobs: int | None = None,
 ) -> list[Solution]:
-    """Solve every problem of a stack at a sequence of alphas, wherever problems are being solved.
+    """Solve every problem of a stack at a sequence of alphas.
 
-    Inside `use_device` that is the device; inside `together` the stack is solved with those of the other fits;
-    otherwise it is solved here, the columns of the stack in ``n_jobs`` parallel jobs.
+    Inside `use_device` the stack is solved on the device; inside `together` it is solved with the stacks of the other
+    fits; otherwise it is solved on the host, with the columns of the stack in ``n_jobs`` parallel jobs.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def solve(
 def _in_parallel(
     stack: Stack, grids: tuple[np.ndarray, np.ndarray | None], options: SolverOptions, n_jobs: int | None
 ) -> list[Solution]:
-    """Solve the columns of a stack in parallel jobs, or its data sets where each holds one problem alone."""
+    """Solve the columns of a stack in parallel jobs, or its data sets if each has only one column."""
     B, K = stack.shape[0], stack.shape[-1]
     by_column = K > 1 or B == 1
     cells = (

@@ -1,4 +1,4 @@
-"""How many BLAS threads a stack of problems is solved with."""
+"""The number of BLAS threads for the solution of a stack of problems."""
 
 import contextlib
 import functools
@@ -8,21 +8,22 @@ from threadpoolctl import ThreadpoolController
 
 from mixnorm.core.arrays import Array, is_numpy_array
 
-#: Numbers in X up to which one thread is fastest.
+#: Largest number of values in X for which one BLAS thread is fastest.
 _SMALL = 2_000_000
 
 
 def few_threads(X: Array) -> contextlib.AbstractContextManager:
-    """Keep BLAS to one thread where the trials X are few: there, threads cost more time than they save."""
+    """Limit BLAS to one thread if X is small, because starting threads then takes longer than they save."""
     if not is_numpy_array(X) or X.size > _SMALL:
         return contextlib.nullcontext()
     return _one_thread
 
 
 class _OneThread:
-    """BLAS on one thread while anybody is inside; the first one in sets the limit, the last one out takes it back.
+    """Context that limits BLAS to one thread.
 
-    The limit is the whole process's, and fits may run in several threads.
+    The limit applies to the whole process, and fits may run in several threads. Therefore the first thread that enters
+    the context sets the limit, and the last one that leaves it restores the former number.
     """
 
     def __init__(self):
@@ -46,4 +47,4 @@ _one_thread = _OneThread()
 
 @functools.cache
 def _threadpools() -> ThreadpoolController:
-    return ThreadpoolController()  # looking through the loaded libraries takes milliseconds
+    return ThreadpoolController()  # cached, because the search of the loaded libraries takes milliseconds

@@ -1,13 +1,16 @@
-r"""One subject drawn to classifiers that do not move: a newcomer, or a weak subject that leans on the others.
+r"""The fit of one subject that is regularised towards the mean classifier of other subjects.
 
-With the mean classifier w̄ of the others fixed, the subject minimises its own
+This is the fit of a new subject, and of a subject listed in ``asymmetric``. The mean classifier w̄ of the other
+subjects is fixed, and
 
-    Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength (w − w̄)'M(w − w̄) + alpha Σ_g β_g ‖w_g‖_q,
+    Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength (w − w̄)'M(w − w̄) + alpha Σ_g β_g ‖w_g‖_q
 
-M being the identity, or for a newcomer the `metric` that the known subjects' trials give; where subjects are aligned
-(`alignment`), w̄ and M are what the subject's own trials make of the others' mean.
+is minimised over w and b on the trials of this subject. M is the identity for a subject in ``asymmetric``; for a new
+subject it is computed from the trials of the known subjects (`new_subject_metric`). With ``align=True`` both w̄ and M
+depend on the subject's own covariances (`alignment.center_and_metric`).
 
-strength = ∞ is w̄ itself with an intercept of the subject's own; strength = 0 its own fit.
+With strength = ∞ the solution is w = w̄ with an intercept fitted to this subject; with strength = 0 the other subjects
+have no influence.
 """
 
 from collections.abc import Callable
@@ -25,22 +28,23 @@ from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.objective import Objective, warn_unconverged
 from mixnorm.execution import SolverOptions, on_device, solve
 
-#: Strengths that `adapt` considers, falling, in units of the mean square of the newcomer's features.
+#: Strengths that `adapt` considers, in decreasing order, in units of the mean square of the new subject's features.
 STRENGTHS = np.concatenate([[np.inf], np.geomspace(1e2, 1e-3, 11), [0.0]])
-#: Strengths below this over the number of trials are tried only while one of the last two is the best so far: the
-#: best one was 100 to 200 over it (benchmarks/many_subjects.md), and the weaker the pull the more steps it takes.
+#: Strengths below this constant divided by the number of trials are tried only while one of the last two strengths is
+#: the best so far. In benchmarks/many_subjects.md the best strength was 100 to 200 divided by the number of trials, so
+#: that smaller strengths are seldom needed, and the solver takes more steps for them.
 _WORTH_TRYING = 10
-#: What is enough to compare AUCs by: a relative gap, or so many steps of Newton's method for each strength.
+#: Relative gap, or number of Newton steps for each strength, at which a fit is accurate enough to compare AUCs.
 _ROUGH_TOL, _ROUGH_STEPS = 1e-3, 12
-#: The folds are drawn this often: a handful of trials says little by one division.
+#: Number of random divisions into folds. With few trials the AUC of a single division is too variable.
 _REPEATS = 5
-#: By how much (AUC, one standard deviation) a newcomer's gain is taken to differ from the known subjects' mean gain.
+#: Assumed standard deviation (in AUC) of a new subject's gain about the mean gain of the known subjects.
 SPREAD = 0.005
 
 
 @dataclass(frozen=True, eq=False)
-class Leaning:
-    """The problem of one subject beside fixed others.
+class AdaptationProblem:
+    """The problem of one subject that is regularised towards a fixed classifier.
 
     Attributes
     ----------
@@ -53,11 +57,11 @@ class Leaning:
         w̄.
     alpha : float
     group_weights : ndarray of shape (G,)
-        β, ∞ for sensors that are out.
+        β; ∞ for sensors that may not be used.
     metric : Metric or None
-        M on the m features of the sensors that are in; None: the identity.
+        M on the m features of the usable sensors; None: the identity.
     rough : bool
-        Whether AUCs are to be compared only, for which no certificate is needed.
+        Whether the fits serve only to compare AUCs, for which no certificate is needed.
     """
 
     objective: Objective
@@ -72,32 +76,33 @@ class Leaning:
 
     @property
     def unit(self) -> float:
-        """Mean square of the features that may be used: what makes a strength mean the same in every unit."""
+        """Mean square of the usable features. Strengths in this unit do not depend on the unit of the features."""
         usable = self._usable
         square = float(np.mean(self.trials.matrix[:, usable] ** 2)) if usable.any() else 0.0
         return square if square > 0 else 1.0
 
     @property
     def _usable(self) -> np.ndarray:
-        """Features of the sensors that are in, (d,)."""
+        """Mask of the features of the usable sensors, (d,)."""
         return np.isfinite(self.group_weights)[self.trials.groups(self.objective.groups).index]
 
     def solve(self, weights: np.ndarray, strengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return W (A, d, K) and b (A, K) for weights of trials (n, K) and strengths (A,), which may be 0 and ∞."""
+        """Return W (A, d, K) and b (A, K) for weights of trials (n, K) and strengths (A,), which may be 0 or ∞."""
         stack, features = self._stack(weights)
         finite = np.isfinite(strengths)
         shape = (len(strengths), len(self.center), weights.shape[1])
         W, b = np.zeros(shape), np.empty((shape[0], shape[2]))
-        for j, solution in zip(np.flatnonzero(finite), self._finite(stack, strengths[finite])):
+        solutions = self._finite(stack, strengths[finite])
+        for j, solution in zip(np.flatnonzero(finite), solutions, strict=True):
             W[j, features], b[j] = solution.W[0, 0], solution.b[0, 0]
         W[~finite], b[~finite] = self.center[:, None], self._intercept(stack, features)
         return W, b
 
     def _stack(self, weights: np.ndarray) -> tuple[Stack, np.ndarray]:
-        """Return the problems on the sensors that are in, and their features: what is out has no part in them."""
+        """Return the problems restricted to the usable sensors, and the indices of their features."""
         stack = self.objective.stack(self.trials, self.signs, weights)
         kept, features = np.isfinite(self.group_weights), np.flatnonzero(self._usable)
-        if not len(features):  # the zero model, and nobody to be drawn to
+        if not len(features):  # no sensor was selected: w̄ is zero, and β = ∞ keeps w at zero
             kept, features = np.ones_like(kept), np.arange(len(self.center))
         beta, center = self.group_weights[kept, None], self.center[features, None].astype(float)
         problems = np.ones(weights.shape[1])
@@ -128,7 +133,11 @@ class Leaning:
 
     @property
     def _rough_steps(self) -> int:
-        """Few where a dozen come near: Newton's method on the host, which starts at the centre, but for ℓ1."""
+        """Number of iterations of a rough fit.
+
+        Newton's method on the host starts at w̄ and is close to the optimum after a dozen steps, except with ℓ1. In
+        all other cases the limit is ``max_iter``.
+        """
         norm, most = self.objective, self.options.max_iter
         newton = self.options.solver in ("auto", "newton") and not on_device()
         return min(most, _ROUGH_STEPS) if newton and norm.penalty != "l1" and norm.q > 1 else most
@@ -142,13 +151,13 @@ class Leaning:
 
 
 def adapt_to(
-    problem: Leaning, weights: Callable[[np.ndarray], np.ndarray], expected: np.ndarray | None = None
+    problem: AdaptationProblem, weights: Callable[[np.ndarray], np.ndarray], expected: np.ndarray | None = None
 ) -> tuple[np.ndarray, float, float]:
     """Choose the strength by cross-validated AUC and return w (d,), b and the strength.
 
-    ``weights`` returns the weights (n,) of the trials in a mask, ``expected`` is what each of `STRENGTHS` gains over ∞
-    by the experience of known subjects, or None: see `best_strength`. With fewer than two trials of a class nothing
-    can be cross-validated, and the strength is ∞.
+    ``weights`` returns the weights (n,) of the trials in a mask. ``expected`` is the mean gain in AUC over strength ∞
+    that each of `STRENGTHS` had for the known subjects, or None (see `best_strength`). With fewer than two trials of a
+    class no cross-validation is possible, and the strength is ∞.
     """
     everything = weights(np.ones(len(problem.signs), dtype=bool))
     strengths = problem.unit * STRENGTHS
@@ -162,38 +171,40 @@ def adapt_to(
 
 
 def n_worth_trying(n_trials: float) -> int:
-    """How many of `STRENGTHS` are worth trying with so many trials, from ∞ down."""
+    """Return how many of `STRENGTHS`, counted from ∞ down, are always tried with ``n_trials`` trials."""
     return 1 + int(np.sum(STRENGTHS[1:] >= _WORTH_TRYING / n_trials))
 
 
 def best_strength(scores: np.ndarray, expected: np.ndarray | None = None) -> int:
-    """Return the place of the strength to take, given the AUCs (folds, S) at strengths that fall from ∞.
+    """Return the index of the strength to use, given the AUCs (folds, S) at strengths in decreasing order from ∞.
 
-    The lead ℓ of a strength is its mean AUC above that of ∞, σ its standard error over folds. With 20 trials, 3 of
-    them targets, the best lead is mostly an accident: 20 trials made newcomers worse than none. So
+    The lead ℓ of a strength is its mean AUC minus the mean AUC of strength ∞; σ is its standard error over folds. With
+    few trials (20, of which 3 are targets) the largest lead is mostly due to chance: strengths chosen by it alone gave
+    new subjects a lower AUC than no calibration trials at all. Therefore
 
-    - with the gains e that known subjects had (``expected``), the best of what both say together, each by its
-      precision, (ℓ/σ̄² + e/τ²) / (1/σ̄² + 1/τ²), σ̄² the mean of σ² over strengths, τ = `SPREAD`: few trials leave the
-      word to the known subjects, many take it from them;
-    - without, the best lead if it exceeds σ, else ∞.
+    - with the gains e of the known subjects (``expected``), the strength with the largest precision-weighted mean
+      (ℓ/σ̄² + e/τ²) / (1/σ̄² + 1/τ²) is used, where σ̄² is the mean of σ² over strengths and τ = `SPREAD`. With few
+      trials the known subjects decide; with many trials the new subject's own trials do;
+    - without them, the strength with the largest lead is used if its lead exceeds σ, otherwise ∞.
 
-    Among equals the larger strength.
+    Among equal values the larger strength is used.
     """
     leads = scores - scores[:, :1]
     lead = leads.mean(axis=0)
-    # Repeats of the folds use the same trials, and so make the standard error no smaller.
+    # The repeated divisions use the same trials, so that they do not reduce the standard error.
     error = leads.std(axis=0, ddof=1) / np.sqrt(len(scores) / _REPEATS)
     if expected is not None:
-        # One trust for all strengths: the order of leads that are beyond doubt must not depend on their errors.
-        trust = SPREAD**2 / (SPREAD**2 + np.mean(error[1:] ** 2))
-        lead = trust * lead + (1 - trust) * expected
-    # Strengths fall from ∞, so that the first of equal ones is the largest.
+        # One weight for all strengths: with weights of their own, strengths with clear leads could change their order
+        # because of the differences between their standard errors.
+        own_share = SPREAD**2 / (SPREAD**2 + np.mean(error[1:] ** 2))
+        lead = own_share * lead + (1 - own_share) * expected
+    # The strengths are in decreasing order, so that the first of equal ones is the largest.
     best = int(np.argmax(lead >= lead.max() - EQUAL))
     return best if expected is not None or lead[best] > error[best] else 0
 
 
-def _scores(problem: Leaning, folds: list[Fold], weights: Callable, strengths: np.ndarray) -> np.ndarray:
-    """AUC (folds, S) of the strengths worth trying, and of weaker ones while one of the last two is the best."""
+def _scores(problem: AdaptationProblem, folds: list[Fold], weights: Callable, strengths: np.ndarray) -> np.ndarray:
+    """AUC (folds, S) of the strengths always tried, then of smaller ones while one of the last two is the best."""
     columns = np.stack([weights(fold.train) for fold in folds], axis=1)
     tried = n_worth_trying(len(problem.signs))
     scores = _aucs(problem, folds, *problem.solve(columns, strengths[:tried]))
@@ -203,7 +214,7 @@ def _scores(problem: Leaning, folds: list[Fold], weights: Callable, strengths: n
     return scores
 
 
-def _aucs(problem: Leaning, folds: list[Fold], W: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _aucs(problem: AdaptationProblem, folds: list[Fold], W: np.ndarray, b: np.ndarray) -> np.ndarray:
     """AUC of every strength on the test trials of every fold, (folds, S)."""
     return np.stack(
         [
@@ -214,7 +225,7 @@ def _aucs(problem: Leaning, folds: list[Fold], W: np.ndarray, b: np.ndarray) -> 
 
 
 def _folds(signs: np.ndarray, weights: np.ndarray) -> list[Fold]:
-    """Three stratified folds (two where a class has two trials only), drawn several times, the same every time."""
+    """Several random divisions, with fixed seeds, into three stratified folds (two if a class has only two trials)."""
     used = np.flatnonzero(weights > 0)
     n_folds = min(3, *(int((signs[used] == sign).sum()) for sign in (-1, 1)))
     if n_folds < 2:

@@ -20,15 +20,16 @@ from mixnorm.core.metric import KroneckerMetric, join_metrics
 from mixnorm.core.problem import Stack
 from mixnorm.subjects.classifier import SubjectTrials
 
-#: Share of white noise in C and S, of their mean variance; measured, flat around this (benchmarks/many_subjects.md).
+#: Share of white noise that is mixed into C and S so that they can be inverted. The AUC hardly depends on it around
+#: this value (benchmarks/many_subjects.md).
 WHITE_SHARE = 0.03
-#: Fewer trials than this say too little about a new subject's covariances; from 5 on it was measured.
+#: Smallest number of trials from which the covariances of a new subject are estimated; fewer were not tested.
 FEWEST_TRIALS = 5
-#: A variance this small beside the mean square is rounding.
+#: A variance below this share of the mean square cannot be told from rounding error (the square of about 1e-12).
 _ROUNDING = 1e-24
 
 
-def aligned(stack: Stack, data: SubjectTrials) -> Stack:
+def with_alignment(stack: Stack, data: SubjectTrials) -> Stack:
     """Return a joint problem whose similarity is computed after whitening each subject's trials."""
     metrics = []
     for label, rows in zip(data.subjects.labels, data.subjects.rows, strict=True):
@@ -43,17 +44,17 @@ def aligned(stack: Stack, data: SubjectTrials) -> Stack:
 
 
 def alignment(X: np.ndarray, weights: np.ndarray, groups: Groups) -> KroneckerMetric | None:
-    """R of one subject's trials X (n, d), counting by their weights (n,); None where they are all the same."""
+    """Return R of one subject's trials X (n, d) with weights (n,); None if all trials are the same."""
     layout = _layout(groups)
     p = weights / weights.sum()
     centred = X - p @ X
     if not p @ np.sum(centred**2, axis=1) > _ROUNDING * (p @ np.sum(X**2, axis=1)):
         return None
     trials = centred[:, layout]
-    weighed, (n_sensors, n_samples) = p[:, None, None] * trials, layout.shape
-    over_sensors = _shrunk(np.tensordot(weighed, trials, axes=([0, 2], [0, 2])) / n_samples)
-    trials, weighed = (np.matmul(_power(over_sensors, -0.5), part) for part in (trials, weighed))
-    over_samples = _shrunk(np.tensordot(weighed, trials, axes=([0, 1], [0, 1])) / n_sensors)
+    weighted, (n_sensors, n_samples) = p[:, None, None] * trials, layout.shape
+    over_sensors = _shrunk(np.tensordot(weighted, trials, axes=([0, 2], [0, 2])) / n_samples)
+    trials, weighted = (np.matmul(_power(over_sensors, -0.5), part) for part in (trials, weighted))
+    over_samples = _shrunk(np.tensordot(weighted, trials, axes=([0, 1], [0, 1])) / n_sensors)
     return KroneckerMetric(layout, *(_power(C, 0.5)[None, None] for C in (over_sensors, over_samples)))
 
 
@@ -62,8 +63,9 @@ def center_and_metric(
 ) -> tuple[np.ndarray, KroneckerMetric]:
     """Return the w (d,) with the least ‖R w − target‖² over the usable sensors, and the metric on their features.
 
-    ``usable``: a mask of features (d,), all or none of a sensor. ``normalise``: divide N by the mean of its diagonal,
-    so that a strength means the same as beside ‖w − w̄‖².
+    ``usable`` is a mask of features (d,) that contains all features of a sensor or none of them. With ``normalise``
+    the matrix N = R'R is divided by the mean of its diagonal, so that a strength has the same scale as with the plain
+    distance ‖w − w̄‖².
     """
     own = metric.only(np.flatnonzero(usable[metric.layout[:, 0]]))
     slope = metric.adjoint(target[None, None, :, None])[:, :, usable]
@@ -77,13 +79,13 @@ def center_and_metric(
 def new_subjects_center_and_metric(
     X: np.ndarray, groups: Groups, target: np.ndarray, usable: np.ndarray
 ) -> tuple[np.ndarray, KroneckerMetric] | None:
-    """`center_and_metric` of a new subject with trials X (n, d); None where they are too few, or all the same."""
+    """`center_and_metric` of a new subject with trials X (n, d); None if they are too few or all the same."""
     metric = alignment(X, np.ones(len(X)), groups) if len(X) >= FEWEST_TRIALS and usable.any() else None
     return None if metric is None else center_and_metric(metric, target, usable, normalise=True)
 
 
 def _layout(groups: Groups) -> np.ndarray:
-    """The features of every sensor in order, (C, r); all sensors must have as many."""
+    """The features of every sensor in order, (C, r); all sensors must have the same number of features."""
     if groups.layout is None:
         odd = np.flatnonzero(groups.sizes != groups.sizes[0])
         first, other = groups.labels.tolist()[0], groups.labels.tolist()[odd[0]]
@@ -95,7 +97,7 @@ def _layout(groups: Groups) -> np.ndarray:
 
 
 def _shrunk(covariance: np.ndarray) -> np.ndarray:
-    """Mix in white noise of the same mean variance."""
+    """Return (1 − ρ) C + ρ trace(C)/p I for C (p, p), with ρ = `WHITE_SHARE`."""
     size = np.trace(covariance) / len(covariance)
     return (1 - WHITE_SHARE) * covariance + WHITE_SHARE * size * np.eye(len(covariance))
 

@@ -1,4 +1,4 @@
-"""What sharing is measured against: one SVM for each subject, and one for all of them pooled."""
+"""Baselines for the joint fits: one SVM for each subject, and one SVM for the pooled trials of all subjects."""
 
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter
@@ -12,7 +12,7 @@ from mixnorm.subjects.joint import Subjects, check_subject_classes
 
 
 class _Baseline(SubjectClassifier):
-    """Parameters and bookkeeping of the baselines; a subclass says which subjects share a classifier."""
+    """Parameters and fitted attributes of the baselines; a subclass defines which subjects share a classifier."""
 
     def __init__(
         self,
@@ -67,10 +67,10 @@ class _Baseline(SubjectClassifier):
         y : array of shape (n,)
             Any two labels.
         subjects : array of n hashable labels
-            None: all trials are one subject's.
+            None: all trials belong to one subject.
         sample_weight : array of shape (n,)
         X_target_labeled, y_target_labeled, X_target_unlabeled
-            Accepted and not used: a baseline knows no newcomer.
+            Accepted for MOABB and not used: a baseline cannot be adapted to a new subject.
         **params : dict
             For the splitter and the scorer, as in `GroupSVCCV`.
 
@@ -88,7 +88,7 @@ class _Baseline(SubjectClassifier):
         return self
 
     def _part(self, data: SubjectTrials, part: Subjects, folds: list[Fold], params: dict) -> tuple[Choice, int]:
-        """Solve and score one classifier for the subjects of a part; return the grid and the place of the choice."""
+        """Fit one classifier to the subjects of a part; return its scored grid and the index of the chosen alpha."""
         rows, objective = np.sort(np.concatenate(part.rows)), Objective.of(self, self.q)
         own = data.take(part.labels)
         folds = [Fold(fold.train[rows], fold.test[rows]) for fold in folds]
@@ -112,7 +112,7 @@ class _Baseline(SubjectClassifier):
         return found, choose([found], self.rule, self.max_sensors)[1]
 
     def _keep_parts(self, data: SubjectTrials, parts: list[tuple[Choice, int]]) -> None:
-        """Set the fitted attributes; where all subjects share one classifier its row is repeated for each."""
+        """Set the fitted attributes; if all subjects share one classifier, its row is repeated for each of them."""
         chosen = [found.solutions[place] for found, place in parts]
         T, dtype = len(data.subjects.labels), data.trials.dtype
         self._note_input(data.trials)
@@ -133,12 +133,12 @@ class _Baseline(SubjectClassifier):
 
 
 class PerSubjectSVC(_Baseline):
-    """One SVM for each subject by itself, its alpha by cross-validation: the paper's "SVM" among many subjects.
+    """A separate SVM for each subject, with alpha chosen by cross-validation: the paper's "SVM" for many subjects.
 
     Parameters
     ----------
     alphas : int or sequence of floats
-        As in `GroupSVCCV`; a number is a grid of each subject's own.
+        As in `GroupSVCCV`; a number gives each subject a grid of its own.
     penalty, q, groups, group_weights, fit_intercept, class_weight, cv, scoring, rule, max_sensors
     tol, max_iter, solver
         As in `GroupSVCCV`.
@@ -148,7 +148,7 @@ class PerSubjectSVC(_Baseline):
     subjects_ : ndarray of shape (T,)
     coef_, intercept_ : ndarrays of shape (T, d) and (T,)
     alpha_ : ndarray of shape (T,)
-        What was chosen for each subject.
+        The chosen alpha of each subject.
     alphas_, scores_ : ndarrays of shape (T, A) and (T, A, folds)
     dual_gap_, objective_ : float
         The largest gap and the mean objective of the T problems.
@@ -170,11 +170,11 @@ class PerSubjectSVC(_Baseline):
 
 
 class PooledSVC(_Baseline):
-    """One SVM on the trials of all subjects pooled, one intercept for all: the paper's "SVM-Full".
+    """One SVM on the pooled trials of all subjects, with one intercept: the paper's "SVM-Full".
 
-    The score of an alpha is the mean over subjects of the score on their trials. ``coef_`` repeats the one classifier
-    for every subject, so that everything here has the same shapes; ``alpha_`` (1,), ``alphas_`` (1, A) and
-    ``scores_`` (1, A, folds) speak of the one problem.
+    The score of an alpha is the mean over subjects of the score on their trials. ``coef_`` repeats the classifier for
+    every subject, so that it has the same shape as in the other estimators; ``alpha_`` (1,), ``alphas_`` (1, A) and
+    ``scores_`` (1, A, folds) describe the single problem.
 
     Parameters
     ----------

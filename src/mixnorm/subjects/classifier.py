@@ -1,4 +1,4 @@
-"""What all classifiers of many subjects share: reading, one row of coefficients per subject, and who gets which."""
+"""Base class of the classifiers for many subjects: validation, one row of coefficients per subject, prediction."""
 
 from dataclasses import dataclass, replace
 
@@ -15,7 +15,10 @@ from mixnorm.subjects.joint import Subjects, read_subjects, subject_labels
 
 @dataclass(frozen=True, eq=False)
 class SubjectTrials:
-    """Validated training data of many subjects: trials, y as −1 and +1, weights before class weights, and whose."""
+    """Validated training data of many subjects: trials, y as −1 and +1, sample weights, and the subject of each trial.
+
+    The weights do not include class weights.
+    """
 
     trials: Trials
     signs: np.ndarray
@@ -23,7 +26,7 @@ class SubjectTrials:
     subjects: Subjects
 
     def take(self, labels: list) -> "SubjectTrials":
-        """Return the trials of some subjects alone, in the order they were in."""
+        """Return the trials of some subjects only, in their original order."""
         kept = self.subjects.only(labels)
         rows = np.sort(np.concatenate(kept.rows))
         trials = replace(self.trials, matrix=self.trials.matrix[rows])
@@ -34,7 +37,7 @@ class SubjectTrials:
 class SubjectClassifier(LinearSensorClassifier):
     """A linear classifier for each of several subjects; subclasses fit ``coef_`` (T, d) and ``intercept_`` (T,)."""
 
-    # MOABB's names: what its evaluations offer at fit, a pipeline passes on unasked.
+    # The names that MOABB's evaluations use. Requested by default, so that a pipeline passes them on without settings.
     __metadata_request__fit = dict.fromkeys(
         ("subjects", "X_target_labeled", "y_target_labeled", "X_target_unlabeled"), True
     )
@@ -55,8 +58,9 @@ class SubjectClassifier(LinearSensorClassifier):
         ----------
         X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
         subjects : array of n labels, or one label for all trials
-            Whose trials they are. A subject that was not there at fit gets the mean classifier. None: the
-            classifier of the newcomer that was adapted last, or the mean classifier where there was none.
+            The subjects that the trials belong to. For a subject without a classifier of its own, the mean classifier
+            is used. None: the classifier of the subject that was adapted last, or the mean classifier if `adapt` was
+            not called.
 
         Returns
         -------
@@ -68,7 +72,7 @@ class SubjectClassifier(LinearSensorClassifier):
         matrix = xp.astype(matrix, self.coef_.dtype, copy=False)
         by_label = Subjects.of(self._labels_at_predict(subjects, matrix.shape[0]))
         scores = []
-        for label, rows in zip(by_label.labels, by_label.rows):
+        for label, rows in zip(by_label.labels, by_label.rows, strict=True):
             w, b = self._classifier_of(label)
             scores.append(xp.matmul(xp.take(matrix, like(matrix, rows, dtype=xp.int64), axis=0), w) + b)
         order = np.argsort(np.concatenate(by_label.rows))
@@ -89,7 +93,8 @@ class SubjectClassifier(LinearSensorClassifier):
 
     def _labels_at_predict(self, subjects, n_trials: int) -> list:
         if subjects is None:
-            return [getattr(self, "_newcomer", None)] * n_trials  # None is nobody's label: the mean classifier
+            # None is not a valid label, and so selects the mean classifier.
+            return [getattr(self, "_newcomer", None)] * n_trials
         if isinstance(subjects, tuple) and subjects in self._labels:
             return [subjects] * n_trials
         labels = subject_labels(subjects, n_trials)
@@ -104,7 +109,10 @@ class SubjectClassifier(LinearSensorClassifier):
         return self.mean_coef_, float(self.mean_intercept_)
 
     def _read(self, X, y, subjects, sample_weight) -> SubjectTrials:
-        """Validate what fit was given; both classes must be there, subject by subject is checked by who needs it."""
+        """Validate the arguments of fit; both classes must occur over all subjects.
+
+        That they occur in each subject is checked by the estimators that need it.
+        """
         labels = subject_labels(subjects)
         trials, y = read_fit(self, X, y, labels)
         whose = read_subjects(labels, len(trials.matrix))
@@ -114,19 +122,20 @@ class SubjectClassifier(LinearSensorClassifier):
         return SubjectTrials(trials, signs, weights, whose)
 
     def _balanced(self, data: SubjectTrials, weights: np.ndarray, where: str = "") -> np.ndarray:
-        """Multiply the weights of trials (n,) by those of their classes, "balanced" within each subject.
+        """Multiply the weights of trials (n,) by their class weights; "balanced" is computed within each subject.
 
-        ``where``: how an error names these weights.
+        ``where`` describes these weights in error messages.
         """
         out = weights.copy()
-        for label, rows in zip(data.subjects.labels, data.subjects.rows):
+        for label, rows in zip(data.subjects.labels, data.subjects.rows, strict=True):
             whose = f"of subject {label!r} {where}"
             out[rows] = class_balance(weights[rows], data.signs[rows], self.classes_, self.class_weight, whose)
         return out
 
     def _columns(self, data: SubjectTrials, folds: list[Fold]) -> np.ndarray:
         """Weights (n, folds + 1): the training trials of every fold, then all trials for the refit."""
-        everything = self._balanced(data, data.weights)  # first: a class without any trial is no fold's fault
+        # All trials come first: if a class is missing altogether, the error must not name a fold.
+        everything = self._balanced(data, data.weights)
         columns = [
             self._balanced(data, data.weights * fold.train, f"in the training part of fold {k} of cv ")
             for k, fold in enumerate(folds)
@@ -134,28 +143,30 @@ class SubjectClassifier(LinearSensorClassifier):
         return np.stack([*columns, everything], axis=1)
 
     def _keep_mean(self, labels: list) -> None:
-        """Note whose the rows of ``coef_`` are, and their plain mean."""
+        """Keep the subjects of the rows of ``coef_``, and the plain mean over these rows."""
         self._labels = labels
         self.mean_coef_ = self.coef_.mean(axis=0)
         self.mean_intercept_ = self.intercept_.mean()
+        # The subject that was adapted last. The name stays, because model files contain it.
         self._newcomer = None
 
 
 def split_subjects(cv, data: SubjectTrials, labels: np.ndarray, params: dict) -> list[Fold]:
-    """Split the trials of each subject by itself, fold k of all of them making fold k; both classes in every part.
+    """Split the trials of each subject separately, and join fold k of all subjects to fold k.
 
-    ``cv`` as an iterable of splits is taken as it is: it divides all trials at once.
+    If ``cv`` is an iterable of splits, it divides the trials of all subjects at once. In both cases the training and
+    the test part of every fold must contain both classes of every subject.
     """
     n, matrix, parts = len(labels), data.trials.matrix, []
     if not hasattr(cv, "split") and np.iterable(cv):
         folds = split_folds(list(cv), matrix, labels, params)
     else:
-        for label, rows in zip(data.subjects.labels, data.subjects.rows):
+        for label, rows in zip(data.subjects.labels, data.subjects.rows, strict=True):
             own = {name: np.asarray(v)[rows] if np.shape(v)[:1] == (n,) else v for name, v in params.items()}
             folds = split_folds(cv, matrix[rows], labels[rows], own, whose=f"of subject {label!r} ")
             parts.append([_widen(fold, rows, n) for fold in folds])
         return _merge(parts, data.subjects.labels)
-    for label, rows in zip(data.subjects.labels, data.subjects.rows):
+    for label, rows in zip(data.subjects.labels, data.subjects.rows, strict=True):
         check_fold_classes(folds, labels, "roc_auc", rows, f"of subject {label!r} ")
     return folds
 
@@ -172,12 +183,12 @@ def score_subjects(data: SubjectTrials, labels: np.ndarray, fold: Fold, models, 
 
 
 def check_scores(scores: np.ndarray, subjects: Subjects, scoring, k: int) -> None:
-    """Refuse scores (A, T) on the test part of fold k that are not finite: nothing can be chosen by them."""
+    """Raise an error if scores (A, T) on the test part of fold k are not finite: no model can be chosen by them."""
     odd = np.flatnonzero(~np.isfinite(scores).all(axis=0))
     if len(odd):
         raise ValueError(
-            f"scoring={scoring!r} gave a score that is not finite on the test part of fold {k} of cv, for subject "
-            f"{subjects.labels[odd[0]]!r}."
+            f"scoring={scoring!r} returned a score that is not finite on the test part of fold {k} of cv, for subject "
+            f"{subjects.labels[odd[0]]!r}; use another scoring or other folds."
         )
 
 
@@ -198,9 +209,10 @@ def _merge(parts: list[list[Fold]], labels: list) -> list[Fold]:
     if len(set(counts)) > 1:
         odd = next(t for t, count in enumerate(counts) if count != counts[0])
         raise ValueError(
-            f"cv divides the trials of subject {labels[0]!r} into {counts[0]} folds, but those of subject "
-            f"{labels[odd]!r} into {counts[odd]}; every subject needs the same number."
+            f"cv divides the trials of subject {labels[0]!r} into {counts[0]} folds and those of subject "
+            f"{labels[odd]!r} into {counts[odd]}; use a splitter that gives every subject the same number of folds."
         )
     return [
-        Fold(np.sum([f.train for f in same], axis=0), np.any([f.test for f in same], axis=0)) for same in zip(*parts)
+        Fold(np.sum([f.train for f in same], axis=0), np.any([f.test for f in same], axis=0))
+        for same in zip(*parts, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Who a trial belongs to: labels of subjects, their trials side by side, and what is asked of each of them."""
+"""The subjects of a joint fit: their labels, checks of their trials, and the stack of their joint problems."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ class Subjects:
     ----------
     labels : list of T labels, in order of first appearance
     rows : list of T ndarrays
-        The trials of every subject, in order.
+        Indices of the trials of every subject, in increasing order.
     """
 
     labels: list
@@ -26,18 +26,18 @@ class Subjects:
 
     @classmethod
     def of(cls, labels: list) -> "Subjects":
-        """Sort trials by the label of each."""
+        """Collect the trials of each subject, given the label of every trial."""
         place = {label: t for t, label in enumerate(dict.fromkeys(labels))}
         codes = np.array([place[label] for label in labels])
         return cls(list(place), [np.flatnonzero(codes == t) for t in range(len(place))])
 
     def only(self, labels: Sequence) -> "Subjects":
-        """Return some of the subjects, in the order they are in."""
+        """Return some of the subjects, in their original order."""
         kept = [t for t, label in enumerate(self.labels) if label in labels]
         return Subjects([self.labels[t] for t in kept], [self.rows[t] for t in kept])
 
     def pad(self, values: np.ndarray, fill: float = 0.0) -> np.ndarray:
-        """Lay values (n, ...) out as (T, n_max, ...), subjects with fewer trials filled up."""
+        """Arrange values (n, ...) as (T, n_max, ...); subjects with fewer trials are padded with ``fill``."""
         out = np.full((len(self.rows), max(map(len, self.rows)), *values.shape[1:]), fill)
         for t, rows in enumerate(self.rows):
             out[t, : len(rows)] = values[rows]
@@ -47,8 +47,8 @@ class Subjects:
 def subject_labels(subjects, n_trials: int | None = None) -> list | None:
     """Return one hashable label per trial as plain Python values; None stays None.
 
-    A single label (a string, a number, or anything else that is no sequence of n labels) stands for all trials where
-    their number is given.
+    A single label (a string, a number, or another value without a length) is used for all trials if ``n_trials`` is
+    given.
     """
     if subjects is None:
         return None
@@ -67,14 +67,14 @@ def subject_labels(subjects, n_trials: int | None = None) -> list | None:
 
 
 def check_label(subject) -> None:
-    """Refuse what cannot be the label of one subject."""
+    """Raise an error for a value that cannot be the label of one subject."""
     missing = subject is None or (isinstance(subject, float) and not np.isfinite(subject))
     if missing or not isinstance(subject, Hashable):
         raise ValueError(f"subject must be one hashable label (a name, a number), but got {subject!r}.")
 
 
 def read_subjects(labels: list | None, n_trials: int) -> Subjects:
-    """Return who the trials belong to; no labels: all to one subject, 0."""
+    """Return the subjects of the trials; without labels, all trials belong to one subject with the label 0."""
     labels = [0] * n_trials if labels is None else labels
     if len(labels) != n_trials:
         raise ValueError(f"X has {n_trials} trials, but subjects has {len(labels)} labels.")
@@ -82,7 +82,7 @@ def read_subjects(labels: list | None, n_trials: int) -> Subjects:
 
 
 def check_asymmetric(asymmetric, subjects: Subjects) -> list:
-    """Return the labels listed in ``asymmetric``; each must be there, and somebody must be left to lean on."""
+    """Return the labels listed in ``asymmetric``; each must have trials, and at least one subject must be unlisted."""
     if asymmetric is None:
         return []
     if isinstance(asymmetric, str):
@@ -90,30 +90,38 @@ def check_asymmetric(asymmetric, subjects: Subjects) -> list:
     listed = subject_labels(asymmetric)
     for label in listed:
         if label not in subjects.labels:
-            raise ValueError(f"asymmetric names subject {label!r}, who has no trials here.")
+            raise ValueError(
+                f"asymmetric contains the unknown subject {label!r}; available: "
+                f"{', '.join(map(repr, subjects.labels))}."
+            )
     if len(set(listed)) == len(subjects.labels):
-        raise ValueError("asymmetric names every subject; at least one must be left for them to lean on.")
+        raise ValueError(
+            "asymmetric contains every subject; leave out at least one, so that a mean classifier can be fitted."
+        )
     return listed
 
 
 def check_subject_classes(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, subjects: Subjects) -> None:
-    """Refuse, by name, a subject without trials of both classes (trials of weight zero do not count)."""
-    for label, rows in zip(subjects.labels, subjects.rows):
+    """Raise an error that names a subject without trials of both classes (trials of weight zero do not count)."""
+    for label, rows in zip(subjects.labels, subjects.rows, strict=True):
         missing = [
-            name for sign, name in zip((-1, 1), classes.tolist()) if not weights[rows][signs[rows] == sign].any()
+            name
+            for sign, name in zip((-1, 1), classes.tolist(), strict=True)
+            if not weights[rows][signs[rows] == sign].any()
         ]
         if missing:
             count = int((weights[rows] > 0).sum())
             raise ValueError(
-                f"Subject {label!r} has {count} trial{'s' * (count != 1)} and none of class {missing[0]!r}; every "
-                "subject needs trials of both classes, unless it is listed in asymmetric."
+                f"Subject {label!r} has {count} trial{'s' * (count != 1)} and none of class {missing[0]!r}; add "
+                "trials of this class, leave the subject out, or (in MultiTaskGroupSVC and MultiTaskGroupSVCCV) list "
+                "it in asymmetric."
             )
 
 
 def joint_stack(
     objective: Objective, trials: Trials, signs: np.ndarray, weights: np.ndarray, subjects: Subjects
 ) -> Stack:
-    """Return K joint problems over the subjects, weights being (n, K); alpha and similarity are set later."""
+    """Return K joint problems over the subjects, for weights (n, K); alpha and similarity are set later."""
     single = objective.stack(trials, signs, weights)
     return replace(
         single,

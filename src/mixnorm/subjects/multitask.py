@@ -1,4 +1,4 @@
-"""Many subjects learned together: shared sensors, similar classifiers (equations 8 and 9), and newcomers."""
+"""`MultiTaskGroupSVC`: a joint fit of many subjects with common sensors and similar classifiers (equations 8, 9)."""
 
 import numpy as np
 
@@ -6,80 +6,83 @@ from mixnorm.estimators.inputs import all_or_nothing
 from mixnorm.estimators.objective import Objective, check_alpha, warn_unconverged
 from mixnorm.estimators.svc import second_stage, warn_zero_model
 from mixnorm.execution import SolverOptions, solve
-from mixnorm.subjects.alignment import aligned
+from mixnorm.subjects.alignment import with_alignment
 from mixnorm.subjects.joint import check_subject_classes, joint_stack
 from mixnorm.subjects.multitask_classifier import MultiTaskClassifier
 
 
 class MultiTaskGroupSVC(MultiTaskClassifier):
-    r"""Several subjects learned together: sensors chosen for all of them, classifiers drawn to their mean, certified.
+    r"""Joint fit of several subjects: common sensors, classifiers regularised towards their mean, with a certificate.
 
     Minimises, over W (T, d) and b (T,),
 
         Σ_{t,i} s_ti max(0, 1 − y_ti (x_ti·w_t + b_t))² / Σ_{t,i} s_ti + similarity Σ_t ‖w_t − w̄‖² + alpha Ω(W)
 
-    with Ω(W) = Σ_g β_g ‖W_g‖_q (``penalty="group"``), W_g being one sensor's coefficients over all subjects: the
-    paper's MGSVM-2 (equation 8) with ``similarity=0``, MGSVM-2s (equation 9) with ``similarity>0``; or ‖W‖₁
-    (``"l1"``), or ½‖W‖² (``"l2"``). With one subject this is `GroupSVC`.
+    with Ω(W) = Σ_g β_g ‖W_g‖_q (``penalty="group"``), where W_g are the coefficients of one sensor in all subjects.
+    This is the paper's MGSVM-2 (equation 8) with ``similarity=0`` and MGSVM-2s (equation 9) with ``similarity>0``.
+    Alternatively Ω(W) = ‖W‖₁ (``"l1"``) or ½‖W‖² (``"l2"``). With one subject this is `GroupSVC`.
 
     Parameters
     ----------
     alpha : float
         Strength of the penalty.
     similarity : float
-        Strength of the pull to the mean classifier, in (loss units) × (feature units)², with ``align=True`` in loss
-        units; 0: sensors alone are shared.
+        Strength of the regularisation towards the mean classifier, in (loss units) × (feature units)², with
+        ``align=True`` in loss units. 0: the subjects have only their sensors in common.
     penalty, q, groups, group_weights, adaptive, fit_intercept, tol, max_iter, solver
         As in `GroupSVC`.
     align : bool
-        Whether classifiers are compared in coordinates that make everybody's trials white, similarity
-        Σ_t ‖A_t w_t − v̄‖² with v̄ the mean of the A_t w_t and A_t = R_t^½ ⊗ S_t^½, R_t and S_t being the covariances
-        between the sensors and between the samples of subject t's trials, 3 % white noise added; sensors are chosen as
-        before. Ongoing activity differs between people more than their responses do: this gained 2 to 4 points of AUC
-        on the recordings in benchmarks/many_subjects.md. It needs the same samples of every sensor.
+        Whether the similarity is computed after whitening each subject's trials: similarity Σ_t ‖A_t w_t − v̄‖², where
+        v̄ is the mean of the A_t w_t, A_t = R_t^½ ⊗ S_t^½, and R_t and S_t are the covariances between the sensors and
+        between the samples of subject t's trials, with 3 % white noise. The penalty that selects sensors does not
+        change. Ongoing activity differs more between subjects than their responses do; whitening increased the AUC by
+        2 to 4 points on the recordings in benchmarks/many_subjects.md. All sensors must have the same samples.
     asymmetric : list of subjects or None
-        These lean on the others without pulling them: the joint problem is solved without them, then each minimises
-        its own mean loss + similarity ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q with the others' mean w̄ fixed (aligned, from
-        five trials on: similarity ‖A w − v̄‖²). One with trials of one class only gets the mean classifier (aligned:
-        the nearest to v̄).
+        Subjects that are regularised towards the mean of the others but do not influence the others. The joint
+        problem is solved without them; then mean loss + similarity ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q is minimised on
+        the trials of each, with the mean w̄ of the others fixed. With ``align=True`` and at least five trials, the
+        second term is similarity ‖A w − v̄‖². A subject with trials of one class only gets the mean classifier (with
+        ``align=True``: the w with the smallest ‖A w − v̄‖²).
     class_weight : dict, "balanced" or None
-        "balanced" within each subject.
+        "balanced" is computed within each subject.
     rehearse : bool
-        Whether the subjects rehearse being newcomers, for the strength that `adapt` will take: the joint problem is
-        solved again without each of them (twelve times at most, then without several), and each is adapted to the
-        others with a few of its trials.
+        Whether `fit` also makes a leave-one-subject-out trial of adaptation on the known subjects, from which `adapt`
+        later chooses its strength. Each known subject is left out of the joint problem, adapted with a few of its
+        trials, and tested on the others. The joint problem is solved at most twelve times; with more than twelve
+        subjects, several are left out at a time.
 
     Attributes
     ----------
     subjects_ : ndarray of shape (T,)
-        Labels in order of first appearance; the rows of ``coef_``. Newcomers come last.
+        Labels in order of first appearance, which is the order of the rows of ``coef_``. New subjects come last.
     coef_, intercept_ : ndarrays of shape (T, d) and (T,)
     mean_coef_, mean_intercept_ : ndarray of shape (d,), float
-        The mean classifier: the plain mean over those who were learned jointly.
+        The mean classifier: the plain mean over the subjects of the joint problem.
     mean_aligned_coef_ : ndarray of shape (d,), or None
         v̄, with ``align=True``.
     groups_, group_norms_, selected_groups_ : ndarrays
-        As in `GroupSVC`; norms over all subjects.
+        As in `GroupSVC`; the norms are over all subjects.
     dual_gap_, objective_, n_iter_
         Of the joint problem.
     strength_ : float
-        Of the latest `adapt`.
+        Strength of the regularisation towards the mean classifier that the latest `adapt` chose.
     newcomer_trials_, newcomer_gains_ : ndarrays of shape (M,) and (M, 13), or None
-        Numbers of calibration trials that were rehearsed, and the AUC that every strength (∞, 1e2 … 1e-3, 0 in units
-        of the mean square of the features) gained over ∞ in the mean of the subjects. None: not rehearsed, or by fewer
-        than three subjects.
+        Result of ``rehearse``: numbers of calibration trials, and for each of them the mean over the known subjects of
+        the AUC at every strength (∞, 1e2 … 1e-3, 0, in units of the mean square of the features) minus the AUC at
+        strength ∞. None without ``rehearse``, or with fewer than three subjects.
     newcomer_covariance_ : ndarray of shape (m, m), or None
-        C of the newcomer's pull, on the m features of the sensors selected at fit, at most 1000; see `adapt`. None
-        with ``align=True``.
+        C in the regularisation of a new subject (see `adapt`), on the m features of the sensors selected at fit. None
+        with ``align=True``, and for m above 1000.
 
     Notes
     -----
     Arrays of PyTorch, CuPy and other array-API libraries, and devices: as in `GroupSVC`.
 
     ``fit`` requests scikit-learn metadata under MOABB's names ``subjects``, ``X_target_labeled``, ``y_target_labeled``
-    (given: fit, then `adapt`) and ``X_target_unlabeled`` (the same without labels, if they are all there is and the
-    subjects are aligned; else not used). In a Pipeline that transforms the trials, set
-    ``transform_input=["X_target_labeled", "X_target_unlabeled"]`` so that those of the target are transformed too.
+    (if given, `adapt` is called after the fit) and ``X_target_unlabeled`` (used in the same way with ``align=True`` if
+    no labelled trials are given; otherwise ignored). In a Pipeline that transforms the trials, set
+    ``transform_input=["X_target_labeled", "X_target_unlabeled"]``, so that the trials of the target subject are
+    transformed too.
 
     Examples
     --------
@@ -88,7 +91,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
     >>> rng = np.random.default_rng(0)
     >>> y, subjects = np.tile([0, 1], 60), np.repeat(["ann", "bob", "eve"], 40)
     >>> X = rng.standard_normal((120, 4, 3))
-    >>> X[y == 1, 2] += 1  # channel 2 carries the effect, in everybody
+    >>> X[y == 1, 2] += 1  # channel 2 carries the effect, in all subjects
     >>> model = MultiTaskGroupSVC(alpha=0.3, similarity=0.1).fit(X, y, subjects=subjects)
     >>> model.selected_groups_, model.subjects_
     (array([2]), array(['ann', 'bob', 'eve'], dtype='<U3'))
@@ -152,12 +155,13 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         y : array of shape (n,)
             Any two labels.
         subjects : array of n hashable labels
-            Whose every trial is; None: all trials are one subject's.
+            The subject of every trial; None: all trials belong to one subject.
         sample_weight : array of shape (n,)
         X_target_labeled, y_target_labeled
-            Calibration trials of a newcomer, for `adapt`.
+            Calibration trials of a new subject, for `adapt`.
         X_target_unlabeled
-            Trials of a newcomer without labels, for `adapt` where there are none with; not used without ``align``.
+            Trials of a new subject without labels, for `adapt`. Used only with ``align=True`` and without labelled
+            trials.
 
         Returns
         -------
@@ -171,7 +175,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         check_subject_classes(weights, joint.signs, self.classes_, joint.subjects)
         stack = joint_stack(objective, joint.trials, joint.signs, weights[:, None], joint.subjects)
         if self.align:
-            stack = aligned(stack, joint)
+            stack = with_alignment(stack, joint)
         cell = np.full((1, 1, 1), alpha), options, np.full((1, 1, 1), similarity)
         solution = solve(stack, *cell)[0]
         if self.adaptive:
@@ -193,7 +197,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
 
 
 def check_similarity(similarity) -> float:
-    """Return a similarity as a float, or refuse it."""
+    """Return a similarity as a float; raise an error if it is not finite or below 0."""
     if not (isinstance(similarity, float | int | np.number) and np.isfinite(similarity) and similarity >= 0):
         raise ValueError(
             "Invalid value for the 'similarity' parameter. Allowed are finite values from 0, but got "

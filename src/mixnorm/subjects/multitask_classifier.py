@@ -1,4 +1,4 @@
-"""What joint fits share, with and without cross-validation: those who lean, newcomers, and what is kept for them."""
+"""Base class of the joint fits: fitted attributes, subjects in ``asymmetric``, and adaptation to a new subject."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -11,51 +11,56 @@ from mixnorm.estimators.objective import Objective
 from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions
 from mixnorm.execution.array_api import fitted_on_host
-from mixnorm.subjects.adaptation import Leaning, adapt_to
+from mixnorm.subjects.adaptation import AdaptationProblem, adapt_to
 from mixnorm.subjects.alignment import FEWEST_TRIALS, alignment, center_and_metric, new_subjects_center_and_metric
 from mixnorm.subjects.classifier import SubjectClassifier, SubjectTrials
 from mixnorm.subjects.joint import check_asymmetric, check_label, check_subject_classes
-from mixnorm.subjects.pull import pull_metric, within_covariance
+from mixnorm.subjects.new_subject_metric import new_subject_metric, within_covariance
 from mixnorm.subjects.rehearsal import Rehearsal, expected_gains
 
 
 class MultiTaskClassifier(SubjectClassifier):
-    """What the joint fit has in common, with and without cross-validation."""
+    """Methods that the joint fits with and without cross-validation have in common."""
 
     def adapt(self, X=None, y=None, subject="newcomer"):
-        r"""Add a classifier for a new subject, drawn to the mean of the known ones and to their sensors.
+        r"""Add a classifier for a new subject, on the selected sensors and regularised towards the mean classifier.
 
         Minimises over w (on the selected sensors) and b
 
             Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength (w − w̄)'M(w − w̄) + alpha Σ_g β_g ‖w_g‖_q
 
-        M = 0.97 C/c + 0.03 I, C being the covariance of the known subjects' trials within subjects and c its mean
-        variance: what would change the scores of their trials is far from w̄, what they would not feel is near, as it
-        is when everybody is learned again. (More than 1000 features, or a model file of an earlier version, have no C:
-        then M = I.)
+        with M = 0.97 C/c + 0.03 I, where C is the covariance of the known subjects' trials within subjects and c its
+        mean variance. Changes of w that would change the scores of the known subjects' trials cost much, and changes
+        that would not cost little, as in a joint fit with the new subject. With more than 1000 features, and for a
+        model file of an earlier version, there is no C, and M = I.
 
-        strength over {0, a log grid, ∞} (below 10 over the number of trials only while one of the last two is the
-        best so far; compared by rough fits, the chosen one is solved to ``tol``), by the AUC of 3-fold
-        cross-validation within these trials, drawn five times, and by what each strength brought known subjects who
-        rehearsed being newcomers (``rehearse``): the best of both together, each by its precision, so that few trials
-        leave the word to the known subjects and many take it from them. Not rehearsed: the best AUC if it is more than
-        one standard error above that of ∞, else ∞. The larger on equal scores. Nobody else's coefficients change, and
-        nobody else's trials are needed. With no trials, or trials of one class, the newcomer gets the mean classifier
-        itself; with fewer than two trials of a class strength is ∞: w̄ and an intercept of its own.
+        The strength is chosen from {0, a log grid, ∞}. Two estimates of the AUC at each strength are combined, each
+        weighted by its precision: 3-fold cross-validation within these trials, repeated five times, and the mean gain
+        in the leave-one-subject-out trial of adaptation on the known subjects (``rehearse``). With few trials the
+        second estimate decides, with many trials the first. Without ``rehearse`` the strength with the best
+        cross-validated AUC is chosen if it is more than one standard error above the AUC of ∞, otherwise ∞. On equal
+        scores the larger strength is chosen. Strengths below 10 divided by the number of trials are tried only while
+        one of the last two is the best so far. The strengths are compared by approximate fits; the chosen one is
+        solved to ``tol``.
 
-        With ``align=True`` A is made of the newcomer's trials, the mean v̄ of the known ``A_t w_t`` stands for w̄, and
-        the pull is strength ‖A w − v̄‖², over the mean variance of the features. As A needs no labels, trials without
-        (``y=None``) or of one class are of use too: they give the w nearest to v̄, and the intercept by which their
-        mean score is that of the known subjects' trials. Fewer than five trials are not aligned: the pull is then
-        strength ‖w − w̄‖², and without labels the newcomer gets the mean classifier.
+        The coefficients of the other subjects do not change, and their trials are not needed. Without trials, or with
+        trials of one class only, the new subject gets the mean classifier. With one trial of a class the strength is
+        ∞: w = w̄, with an intercept fitted to the new subject.
+
+        With ``align=True`` A is estimated from the new subject's trials, the mean v̄ of the known subjects' A_t w_t
+        replaces w̄, and the regularisation is strength ‖A w − v̄‖² divided by the mean variance of the features. A does
+        not depend on labels. Trials without labels (``y=None``) or of one class can therefore be used as well: w is
+        then the one with the smallest ‖A w − v̄‖², and the intercept makes the mean score of these trials equal to the
+        mean score of the known subjects' trials. From fewer than five trials A is not estimated: the regularisation
+        is then strength ‖w − w̄‖², and without labels the new subject gets the mean classifier.
 
         Parameters
         ----------
         X : trials as for `fit`, on the same channels, or None
         y : array of shape (n,), labels in ``classes_``; or None
         subject : hashable
-            A subject that is known already has its row replaced. The latest is who `predict` takes trials to
-            belong to when no subject is named.
+            Label of the new subject. If the label is known already, its row is replaced. `predict` uses the classifier
+            of the latest adapted subject when no subject is named.
 
         Returns
         -------
@@ -65,26 +70,29 @@ class MultiTaskClassifier(SubjectClassifier):
         check_label(subject)
         with fitted_on_host(self, (X, y), {}, reference=self.coef_) as ((X, y), _):
             try:
-                w, b, self.strength_ = self._newcomer_classifier(X, y)
+                w, b, self.strength_ = self._new_subject_classifier(X, y)
             except ValueError as error:
                 raise ValueError(f"Subject {subject!r}: {error}") from error
             self._put(subject, w, b)
             self._newcomer = subject
         return self
 
-    def _newcomer_classifier(self, X, y) -> tuple[np.ndarray, float, float]:
+    def _new_subject_classifier(self, X, y) -> tuple[np.ndarray, float, float]:
         if X is None or len(X) == 0:
             return self.mean_coef_, self.mean_intercept_, np.inf
         trials = read_predict(self, X)
         chosen = np.isin(np.arange(len(self.groups_)), np.flatnonzero(self.group_norms_))
-        center, metric = self._drawn_to(trials, chosen[self._group_index])
+        center, metric = self._center_and_metric(trials, chosen[self._group_index])
         signs = None if y is None else _signs(y, self.classes_, len(trials.matrix))
         if signs is None and not self._is_aligned:
-            raise ValueError("y is missing: trials without labels are of use to a model with align=True only.")
+            raise ValueError(
+                "y is missing. Give the labels of the trials; only a model fitted with align=True can use trials "
+                "without labels."
+            )
         if signs is None or len(np.unique(signs)) < 2:
             return center, self._intercept_without_labels(center, metric, trials.matrix), np.inf
         beta = np.where(chosen, self._group_weights, np.inf)
-        problem = Leaning(
+        problem = AdaptationProblem(
             Objective.of(self, self.q), SolverOptions.of(self), trials, signs, center, self._alpha(), beta, metric
         )
 
@@ -95,8 +103,8 @@ class MultiTaskClassifier(SubjectClassifier):
         expected = None if gains is None else expected_gains(self.newcomer_trials_, gains, len(signs))
         return adapt_to(problem, weights, expected)
 
-    def _drawn_to(self, trials: Trials, usable: np.ndarray) -> tuple[np.ndarray, Metric | None]:
-        """Return what a new subject is regularised towards, (d,), and the metric on usable features, a mask (d,)."""
+    def _center_and_metric(self, trials: Trials, usable: np.ndarray) -> tuple[np.ndarray, Metric | None]:
+        """Return the w̄ (d,) that a new subject is regularised towards, and M on the usable features (a mask (d,))."""
         if self._is_aligned:
             found = new_subjects_center_and_metric(trials.matrix, self._partition, self.mean_aligned_coef_, usable)
             return (self.mean_coef_, None) if found is None else found
@@ -104,20 +112,25 @@ class MultiTaskClassifier(SubjectClassifier):
         if covariance is None:
             return self.mean_coef_, None
         kept = usable[self._covariance_features]
-        return self.mean_coef_, pull_metric(covariance[np.ix_(kept, kept)])
+        return self.mean_coef_, new_subject_metric(covariance[np.ix_(kept, kept)])
 
     @property
     def _is_aligned(self) -> bool:
-        """Whether the subjects were aligned when they were learned, whatever ``align`` is now."""
+        """Whether the model was fitted with ``align=True``; the parameter may have been changed since."""
         return getattr(self, "mean_aligned_coef_", None) is not None
 
     def _intercept_without_labels(self, w: np.ndarray, metric: Metric | None, X: np.ndarray) -> float:
-        """The mean intercept; of who is aligned, what gives its mean trial the mean score of the known subjects'."""
+        """Return the intercept of a subject whose trials have no labels, or are all of one class.
+
+        This is the mean intercept of the known subjects. With ``align=True`` w is not their mean classifier, so that
+        their mean intercept does not belong to it: b is then chosen so that the mean score of the trials X is the mean
+        score of the known subjects' trials.
+        """
         own = self._is_aligned and metric is not None and self.fit_intercept
         return float(self._mean_score - X.mean(axis=0) @ w) if own else self.mean_intercept_
 
     def _put(self, subject, w: np.ndarray, b: float) -> None:
-        """Append a row for a subject, or replace the one it has, and bring what speaks of sensors up to date."""
+        """Append a row for a subject, or replace its row, and update the attributes that describe the sensors."""
         rows, intercepts, labels = list(self.coef_), list(self.intercept_), list(self._labels)
         place = labels.index(subject) if subject in labels else len(labels)
         rows[place : place + 1], intercepts[place : place + 1], labels[place : place + 1] = [w], [b], [subject]
@@ -132,7 +145,7 @@ class MultiTaskClassifier(SubjectClassifier):
         return Groups(self.groups_.copy(), self._group_index.copy())
 
     def _keep_joint(self, data: SubjectTrials, joint: SubjectTrials, stack: Stack, solution: Solution) -> None:
-        """Set the fitted attributes from the joint problem, then fit those who lean on it."""
+        """Set the fitted attributes from the joint problem, then fit the subjects in ``asymmetric``."""
         self._keep(joint.trials, stack, solution, Objective.of(self, self.q).norm_order)
         self._group_weights = stack.group_weights[0, :, -1]
         self._group_index = stack.groups.index.copy()
@@ -146,16 +159,16 @@ class MultiTaskClassifier(SubjectClassifier):
                 for rows in joint.subjects.rows
             ]
             self._mean_score = float(np.mean(np.sum(own * W, axis=1) + solution.b[0, :, -1]))
-        leaning = [label for label in data.subjects.labels if label not in self._labels]
-        for label in leaning:
-            self._put(label, *self._leaning_classifier(data.take([label])))
+        listed = [label for label in data.subjects.labels if label not in self._labels]
+        for label in listed:
+            self._put(label, *self._asymmetric_classifier(data.take([label])))
         order = [self._labels.index(label) for label in data.subjects.labels]
         self.coef_, self.intercept_, self._labels = self.coef_[order], self.intercept_[order], data.subjects.labels
         self._covariance_features = np.flatnonzero(self.group_norms_[self._group_index])
         self.newcomer_covariance_ = None if self.align else within_covariance(stack, self._covariance_features)
 
     def _rehearse(self, joint: SubjectTrials) -> None:
-        """Let the known subjects rehearse being newcomers, if that is wanted, and keep what came of it."""
+        """With ``rehearse=True``, make the leave-one-subject-out trial of adaptation and keep its table of gains."""
         self.newcomer_trials_ = self.newcomer_gains_ = None
         if not self.rehearse:
             return
@@ -169,8 +182,8 @@ class MultiTaskClassifier(SubjectClassifier):
         if table is not None:
             self.newcomer_trials_, self.newcomer_gains_ = table
 
-    def _leaning_classifier(self, data: SubjectTrials) -> tuple[np.ndarray, float]:
-        """Fit one subject listed in ``asymmetric``; with trials of one class only it gets the mean classifier."""
+    def _asymmetric_classifier(self, data: SubjectTrials) -> tuple[np.ndarray, float]:
+        """Fit a subject listed in ``asymmetric``; with trials of one class only it gets the mean classifier."""
         center, metric, used = self.mean_coef_, None, data.weights > 0
         if self.align and used.sum() >= FEWEST_TRIALS:
             own = alignment(data.trials.matrix, data.weights, self._partition)
@@ -180,12 +193,12 @@ class MultiTaskClassifier(SubjectClassifier):
         if len(np.unique(data.signs[used])) < 2:
             return center, self._intercept_without_labels(center, metric, data.trials.matrix[used])
         weights, how = self._balanced(data, data.weights), (Objective.of(self, self.q), SolverOptions.of(self))
-        problem = Leaning(*how, data.trials, data.signs, center, self._alpha(), self._group_weights, metric)
+        problem = AdaptationProblem(*how, data.trials, data.signs, center, self._alpha(), self._group_weights, metric)
         W, b = problem.solve(weights[:, None], np.array([self._similarity()]))
         return W[0, :, 0], b[0, 0]
 
     def _joint(self, data: SubjectTrials) -> SubjectTrials:
-        """Return the trials of the subjects who share; each must have both classes."""
+        """Return the trials of the subjects of the joint problem; each must have both classes."""
         listed = check_asymmetric(self.asymmetric, data.subjects)
         joint = data.take([label for label in data.subjects.labels if label not in listed]) if listed else data
         check_subject_classes(joint.weights, joint.signs, self.classes_, joint.subjects)
@@ -194,7 +207,9 @@ class MultiTaskClassifier(SubjectClassifier):
     def _adapt_to_target(self, X, y, unlabeled) -> None:
         if (X is None) != (y is None):
             given, missing = ("y", "X") if X is None else ("X", "y")
-            raise ValueError(f"{given}_target_labeled was given without {missing}_target_labeled.")
+            raise ValueError(
+                f"{given}_target_labeled was given without {missing}_target_labeled; give both or neither."
+            )
         if self.align and unlabeled is not None and (X is None or not len(X)):
             self.adapt(unlabeled)
         elif X is not None:
@@ -215,6 +230,7 @@ def _signs(y, classes: np.ndarray, n_trials: int) -> np.ndarray:
     if len(unknown):
         strange, (first, second) = labels.tolist()[unknown[0]], classes.tolist()
         raise ValueError(
-            f"y holds {strange!r} (trial {unknown[0]}), but the model knows {first!r} and {second!r} only."
+            f"y holds the unknown label {strange!r} (trial {unknown[0]}); the classes of the model are {first!r} and "
+            f"{second!r}."
         )
     return np.where(labels == classes[1], 1.0, -1.0)

@@ -1,4 +1,4 @@
-"""Alpha and similarity of many subjects, chosen by cross-validation within each of them."""
+"""`MultiTaskGroupSVCCV`: the joint fit with alpha and similarity chosen by cross-validation within each subject."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,60 +13,62 @@ from mixnorm.estimators.inputs import all_or_nothing
 from mixnorm.estimators.objective import Objective, check_alphas, warn_unconverged
 from mixnorm.estimators.svc import second_stage
 from mixnorm.execution import SolverOptions, solve
-from mixnorm.subjects.alignment import aligned
+from mixnorm.subjects.alignment import with_alignment
 from mixnorm.subjects.classifier import SubjectTrials, check_scores, fewest_of_a_class, score_subjects, split_subjects
 from mixnorm.subjects.joint import joint_stack
 from mixnorm.subjects.multitask import check_similarity
 from mixnorm.subjects.multitask_classifier import MultiTaskClassifier
 
-#: Smallest and largest positive similarity of an automatic grid, in units of the mean square of the features over T.
+#: Smallest and largest positive similarity of an automatic grid. The unit is the mean square of the features divided
+#: by the number of subjects T, the curvature of one subject's loss: at 1 both terms have about the same influence.
 SIMILARITY_RANGE = (1e-2, 1e2)
 
 
 class MultiTaskGroupSVCCV(MultiTaskClassifier):
     r"""`MultiTaskGroupSVC` with alpha and similarity chosen by cross-validation within each subject.
 
-    All cells (alpha, similarity, fold) and the refit on all trials are one stack, solved along a path that winds
-    through the grid. The score of a cell is the mean over subjects.
+    All folds and the refit on all trials form one stack, which is solved at every (alpha, similarity) of the grid,
+    always starting from the solution at a neighbouring point. The score of a grid point is the mean over subjects.
 
     Parameters
     ----------
     alphas : int or sequence of floats
         A number: a log grid from alpha_max (on all training data) down to 1e-3 of it.
     similarities : int or sequence of floats
-        A number S: 0 and S − 1 values log-spaced from 1e-2 to 1e2, in units of the mean square of the features over
-        the number of subjects, the curvature of the loss that similarity competes with (aligned: one over the number
-        of subjects). A sequence: as given.
+        A number S: 0 and S − 1 values log-spaced from 1e-2 to 1e2. Their unit is the mean square of the features
+        divided by the number of subjects, which is the curvature of one subject's loss; with ``align=True``, where
+        trials are whitened, it is 1 divided by the number of subjects. A sequence: as given.
     penalty, q, groups, group_weights, adaptive, align, asymmetric, fit_intercept, class_weight, tol, max_iter, solver
-        As in `MultiTaskGroupSVC`. Adaptive: as in `GroupSVCCV`, the first stage at the (alpha, similarity) that
-        cross-validation with plain weights chooses. Alignments, which know no labels, are made once, of all training
-        trials.
+        As in `MultiTaskGroupSVC`. Adaptive: as in `GroupSVCCV`, with the first stage at the (alpha, similarity) that
+        cross-validation with plain weights chooses. With ``align=True`` the covariances of a subject, which do not
+        depend on labels, are estimated once from all its training trials and used in all folds.
     cv : int, splitter, iterable of splits, or None
-        Divides the trials of each subject by itself; an iterable of splits divides all trials at once. None: two
-        divisions, into three stratified folds in order and into five shuffled ones, fewer where some subject has fewer
-        trials of a class. Three folds alone leave less to train on, and so make sharing look better than it is once
-        all trials are there; one division alone is a noisy judge of few trials.
+        Divides the trials of each subject separately; an iterable of splits divides all trials at once. None: two
+        divisions, one into three stratified folds in order and one into five shuffled ones, or fewer folds if a
+        subject has fewer trials of a class. Three folds alone leave fewer trials for training, and therefore choose a
+        larger similarity than is best for all trials; a single division gives unreliable scores with few trials.
     scoring : str or callable
     rule : {"centre", "best", "1se"}
-        "centre": of all cells within one standard error over folds of the best mean score, the one nearest to their
-        middle, for a few trials of each subject leave many cells that nothing tells apart, and the edge that happens
-        to score best is seldom the best. "best": the best mean score (among scores within 1e-12 the sparser model,
-        then the larger similarity). "1se": the largest alpha within that standard error.
+        "centre": of all grid points whose mean score is within one standard error over folds of the best, the one
+        nearest to their centre. With few trials per subject, many grid points have indistinguishable scores, and the
+        one that scores best by chance is often at the edge of this region. "best": the best mean score (among scores
+        within 1e-12 the sparser model, then the larger similarity). "1se": the largest alpha within one standard error
+        of the best.
     max_sensors : int or None
     rehearse : bool
-        As in `MultiTaskGroupSVC`, at the (alpha, similarity) that was chosen.
+        As in `MultiTaskGroupSVC`, at the chosen alpha and similarity.
     n_jobs : int or None
-        Folds in parallel.
+        Number of folds fitted in parallel, as in joblib.
 
     Attributes
     ----------
     alpha_, similarity_ : float
-        What was chosen.
+        The chosen values.
     alphas_, similarities_ : ndarrays of shape (A,) and (S,)
     scores_ : ndarray of shape (S, A, folds)
         Means over subjects.
     n_selected_ : ndarray of shape (S, A)
-        Number of sensors of the refits.
+        Number of sensors selected by the refit on all trials at every grid point.
     subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_
     mean_aligned_coef_, newcomer_trials_, newcomer_gains_, newcomer_covariance_, dual_gap_, objective_, n_iter_
         Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
@@ -168,7 +170,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         columns = self._columns(joint, folds)
         stack = joint_stack(objective, joint.trials, joint.signs, columns, joint.subjects)
         if self.align:
-            stack = aligned(stack, joint)
+            stack = with_alignment(stack, joint)
         scorer = _Scorer(joint, labels, folds, self.scoring, _rows_of(routed.score, data, joint))
         candidates = self._candidates(stack, options, scorer)
         found, place = self._choose(candidates)
@@ -189,12 +191,13 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     def _grid(self, stack: Stack, options: SolverOptions, score: "_Scorer") -> list[Choice]:
         self.alphas_ = alphas = check_alphas(self.alphas, stack)
         self.similarities_ = similarities = check_similarities(self.similarities, stack)
-        cells = _winding(alphas, len(similarities))
+        cells = _grid_order(alphas, len(similarities))
         alpha_of, similarity_of = (
             np.repeat(np.array([values[place] for place in places])[:, None, None], stack.shape[-1], axis=2)
-            for values, places in zip((alphas, similarities), zip(*cells))
+            for values, places in zip((alphas, similarities), zip(*cells, strict=True), strict=True)
         )
-        solved = dict(zip(cells, solve(stack, alpha_of, options, similarity_of, self.n_jobs)))
+        solutions = solve(stack, alpha_of, options, similarity_of, self.n_jobs)
+        solved = dict(zip(cells, solutions, strict=True))
         found = []
         for s in range(len(similarities)):
             solutions = [solved[a, s] for a in range(len(alphas))]
@@ -202,8 +205,8 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         return found
 
     def _choose(self, candidates: list[Choice]) -> tuple[Choice, int]:
-        """Set what was chosen, and return the candidate and the place of the alpha in it."""
-        # The first of equals is taken: from the largest similarity down.
+        """Set the chosen values, and return the candidate and the index of the alpha in it."""
+        # `choose` takes the first of equal candidates. The largest similarity comes first, so that it is preferred.
         order = np.argsort(-self.similarities_, kind="stable")
         s, a = choose([candidates[s] for s in order], self.rule, self.max_sensors)
         self.alpha_, self.similarity_ = float(self.alphas_[a]), float(self.similarities_[order[s]])
@@ -224,7 +227,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
 
 @dataclass(frozen=True, eq=False)
 class _Scorer:
-    """Scores the folds of a solved grid: column k of a solution is the model of fold k."""
+    """Computes the scores of all folds of a solved grid; column k of a solution is the model of fold k."""
 
     data: SubjectTrials
     labels: np.ndarray
@@ -244,7 +247,7 @@ class _Scorer:
 
 
 def check_similarities(similarities, stack: Stack) -> np.ndarray:
-    """Return the similarities (S,): as given, or 0 and a log grid in units of mean(x²)/T of the stack, 1/T aligned."""
+    """Return the similarities (S,): as given, or 0 and a log grid in units of mean(x²)/T (1/T with a metric)."""
     if isinstance(similarities, int | np.integer) and not isinstance(similarities, bool):
         if similarities < 1:
             raise ValueError(
@@ -260,8 +263,12 @@ def check_similarities(similarities, stack: Stack) -> np.ndarray:
     return np.array([check_similarity(value) for value in values.tolist()])
 
 
-def _winding(alphas: np.ndarray, n_similarities: int) -> list[tuple[int, int]]:
-    """Return all cells (alpha, similarity) from the largest alpha down, each next to the one before."""
+def _grid_order(alphas: np.ndarray, n_similarities: int) -> list[tuple[int, int]]:
+    """Return the indices (alpha, similarity) of all grid points from the largest alpha down.
+
+    The similarities alternate between increasing and decreasing order. Each point is then a neighbour of the one
+    before it, whose solution is the starting point of the solver.
+    """
     cells = []
     for turn, a in enumerate(np.argsort(-alphas, kind="stable").tolist()):
         places = range(n_similarities)
@@ -270,7 +277,7 @@ def _winding(alphas: np.ndarray, n_similarities: int) -> list[tuple[int, int]]:
 
 
 def _rows_of(params: dict, data: SubjectTrials, joint: SubjectTrials) -> dict:
-    """Return metadata that came one per trial for the trials of the joint problem alone."""
+    """Restrict metadata with one value per trial to the trials of the joint problem."""
     rows = np.sort(np.concatenate(data.subjects.only(joint.subjects.labels).rows))
     n = len(data.signs)
     return {name: np.asarray(v)[rows] if np.shape(v)[:1] == (n,) else v for name, v in params.items()}

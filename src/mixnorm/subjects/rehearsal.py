@@ -1,9 +1,12 @@
-r"""Known subjects rehearse being newcomers, so that a real one need not choose its strength from a handful of trials.
+r"""Leave-one-subject-out trial of adaptation on the known subjects (``rehearse=True``).
 
-The subjects are parted; each part is left out of the joint problem, solved again at the chosen alpha and similarity,
-and every subject left out is then drawn to the mean of the others with a few of its trials (`Leaning`), and tested on
-its other trials. What comes of it is a small table: the AUC that each strength gained over strength ∞, the mean over
-subjects, for a growing number of calibration trials. It travels with the model; nobody's trials do.
+A new subject with few calibration trials cannot choose its strength of regularisation reliably by cross-validation.
+The known subjects show which strengths work: each of them is left out of the joint problem, which is solved again at
+the chosen alpha and similarity; it is then adapted to the mean of the others with a few of its trials
+(`AdaptationProblem`), and tested on its remaining trials. With many subjects, several are left out at a time.
+
+The result is a small table: for several numbers of calibration trials and every strength, the AUC minus the AUC at
+strength ∞, as a mean over subjects. Only this table is stored with the model, not the trials.
 """
 
 from collections.abc import Callable
@@ -16,29 +19,33 @@ from mixnorm.core.metric import Metric
 from mixnorm.estimators.folds import auc
 from mixnorm.estimators.objective import Objective
 from mixnorm.execution import SolverOptions, solve
-from mixnorm.subjects.adaptation import STRENGTHS, Leaning, n_worth_trying
-from mixnorm.subjects.alignment import aligned, new_subjects_center_and_metric
+from mixnorm.subjects.adaptation import STRENGTHS, AdaptationProblem, n_worth_trying
+from mixnorm.subjects.alignment import new_subjects_center_and_metric, with_alignment
 from mixnorm.subjects.classifier import SubjectTrials
 from mixnorm.subjects.joint import joint_stack
-from mixnorm.subjects.pull import pull_metric, within_covariance
+from mixnorm.subjects.new_subject_metric import new_subject_metric, within_covariance
 
-#: Most parts that the subjects are divided into: the joint problem is solved this often again. With fewer, subjects
-#: rehearse with fewer others than a newcomer will have, and learn to lean on them less than is right.
+#: Largest number of parts that the subjects are divided into; the joint problem is solved once for each part. With
+#: fewer parts more subjects are left out at a time. The mean of the others is then over fewer subjects than the mean
+#: that a new subject is regularised towards, and the best strengths would be underestimated.
 _PARTS = 12
-#: Times that the calibration trials of every subject and number are drawn.
+#: Number of random draws of calibration trials for every subject and every number of trials.
 _DRAWS = 2
-#: Smallest number of calibration trials, and the largest ratio of one number to the one before.
+#: Smallest number of calibration trials, and largest ratio between two consecutive numbers.
 _FEWEST, _RATIO = 12, 3
-#: Relative gap of the joint problem that is small enough to be drawn to its mean classifier.
+#: Relative gap of the joint problem at which its mean classifier is accurate enough to compare AUCs.
 _TOL = 1e-3
 
-#: Weights (n,) of the trials in a mask (n,), with those of their classes.
+#: Returns the weights (n,) of the trials in a mask (n,), class weights included.
 Weigh = Callable[[SubjectTrials, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """The joint problem that is rehearsed: its method, trials, β (G,), alpha, similarity, weights of trials, align."""
+    """The joint problem of the known subjects, from which they are left out in turn.
+
+    ``group_weights`` is β (G,) of the fitted model; with the adaptive norm, that of its second stage.
+    """
 
     objective: Objective
     options: SolverOptions
@@ -50,9 +57,10 @@ class Rehearsal:
     align: bool = False
 
     def gains(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return numbers of calibration trials (M,) and the mean gains (M, S); None where nobody can rehearse.
+        """Return numbers of calibration trials (M,) and the mean gains (M, S); None if there is no gain to average.
 
-        That takes three subjects, so that two are left to share, and some sensor selected without each part.
+        At least three subjects are needed, so that two remain for a joint problem, and enough trials of some subject
+        for both calibration and test.
         """
         labels = self.data.subjects.labels
         if len(labels) < 3:
@@ -64,7 +72,7 @@ class Rehearsal:
             others = self.data.take([label for label in labels if label not in left_out])
             mean = self._mean_classifier(others)
             for label in left_out:
-                for gains, size in zip(found, sizes):
+                for gains, size in zip(found, sizes, strict=True):
                     gains += self._gains_of(self.data.take([label]), mean, size)
         kept = [m for m, gains in enumerate(found) if gains]
         if not kept:
@@ -72,12 +80,12 @@ class Rehearsal:
         return sizes[kept], np.stack([np.mean(found[m], axis=0) for m in kept])
 
     def _mean_classifier(self, others: SubjectTrials) -> "_Mean":
-        """Solve the joint problem of some."""
+        """Solve the joint problem of the remaining subjects and return their mean classifier."""
         weights = self.weigh(others, np.ones(len(others.signs), dtype=bool))
         stack = joint_stack(self.objective, others.trials, others.signs, weights[:, None], others.subjects)
         stack = replace(stack, group_weights=self.group_weights[None, :, None])
         if self.align:
-            stack = aligned(stack, others)
+            stack = with_alignment(stack, others)
         options = replace(self.options, tol=max(self.options.tol, _TOL))
         W = solve(stack, np.full((1, 1, 1), self.alpha), options, np.full((1, 1, 1), self.similarity))[0].W
         chosen = (stack.groups.to_blocks(W) != 0).any(axis=2)[0, :, 0]
@@ -85,18 +93,20 @@ class Rehearsal:
         if self.align:
             aligned_mean = stack.metric.apply(W)[0, :, :, 0].mean(axis=0)
             return _Mean(mean, beta, aligned_coef=aligned_mean, groups=stack.groups)
-        return _Mean(mean, beta, pull_metric(within_covariance(stack, np.flatnonzero(chosen[stack.groups.index]))))
+        return _Mean(
+            mean, beta, new_subject_metric(within_covariance(stack, np.flatnonzero(chosen[stack.groups.index])))
+        )
 
     def _gains_of(self, own: SubjectTrials, mean: "_Mean", size: float) -> list[np.ndarray]:
-        """Return the gains (S,) of one subject in every draw of so many trials; none where it has too few.
+        """Return the gains (S,) of one subject in every draw of ``size`` trials; an empty list if it has too few.
 
-        Strengths that are not worth trying take the gain of the last one that is.
+        Strengths that are too small to be tried (`n_worth_trying`) get the gain of the smallest one that is tried.
         """
         tried, found = n_worth_trying(size), []
         for mask in _draws(own.signs, own.weights > 0, size):
-            center, metric = mean.drawn_to(own.trials.matrix[mask])
+            center, metric = mean.center_and_metric(own.trials.matrix[mask])
             how = self.objective, self.options, own.trials, own.signs
-            problem = Leaning(*how, center, self.alpha, mean.group_weights, metric, rough=True)
+            problem = AdaptationProblem(*how, center, self.alpha, mean.group_weights, metric, rough=True)
             W, _ = problem.solve(self.weigh(own, mask)[:, None], problem.unit * STRENGTHS[:tried])
             rest = ~mask & (own.weights > 0)
             aucs = auc(own.signs[rest], own.trials.matrix[rest] @ W[:, :, 0].T)
@@ -106,9 +116,20 @@ class Rehearsal:
 
 @dataclass(frozen=True, eq=False)
 class _Mean:
-    """The mean classifier w̄ (d,) of some subjects, with β (G,), ∞ for the sensors that they left out.
+    """The mean classifier of some subjects, and how another subject is regularised towards it.
 
-    And M of the pull to it; or v̄ (d,) and the sensors, where they are aligned and each newcomer's own trials give M.
+    Attributes
+    ----------
+    coef : ndarray of shape (d,)
+        w̄.
+    group_weights : ndarray of shape (G,)
+        β; ∞ for the sensors that these subjects did not select.
+    metric : Metric or None
+        M; None: the identity, or with ``align=True`` estimated from the trials of the other subject.
+    aligned_coef : ndarray of shape (d,), or None
+        v̄, with ``align=True``.
+    groups : Groups or None
+        The sensors, with ``align=True``.
     """
 
     coef: np.ndarray
@@ -117,8 +138,8 @@ class _Mean:
     aligned_coef: np.ndarray | None = None
     groups: Groups | None = None
 
-    def drawn_to(self, X: np.ndarray) -> tuple[np.ndarray, Metric | None]:
-        """What a newcomer with trials X (n, d) is drawn to, (d,), and by which M."""
+    def center_and_metric(self, X: np.ndarray) -> tuple[np.ndarray, Metric | None]:
+        """Return the w̄ (d,) that a subject with trials X (n, d) is regularised towards, and M."""
         found = None
         if self.aligned_coef is not None:
             usable = np.isfinite(self.group_weights)[self.groups.index]
@@ -127,21 +148,22 @@ class _Mean:
 
 
 def expected_gains(sizes: np.ndarray, gains: np.ndarray, n_trials: int) -> np.ndarray:
-    """Return the gain (S,) of every strength for so many trials, interpolated in their logarithm.
+    """Return the gain (S,) of every strength for ``n_trials`` trials, interpolated in the logarithm of their number.
 
-    Beyond the numbers that were rehearsed, a strength is taken to gain what the one with the same strength × trials
-    gained at the nearest of them: loss and pull then have the same proportion in sums over trials.
+    Outside the range of ``sizes``, the gain of a strength is that of the strength with the same product of strength
+    and number of trials at the nearest size. The loss is a mean over trials, so that at equal products the ratio of
+    the regularisation to the sum of the losses is the same.
     """
     nearest = np.clip(n_trials, sizes[0], sizes[-1])
     row = np.array([np.interp(np.log(nearest), np.log(sizes), column) for column in gains.T])
-    # ∞ stands one decade above the largest finite strength; 0 is the last and stays what it is.
+    # For the interpolation ∞ is placed one decade above the largest finite strength. The strength 0 keeps its gain.
     places = np.log10(np.concatenate([10 * STRENGTHS[1:2], STRENGTHS[1:-1]]))
     moved = np.interp(-(places + np.log10(n_trials / nearest)), -places, row[:-1])
     return np.concatenate([row[:1], moved[1:], row[-1:]])
 
 
 def _sizes(counts: list[int]) -> np.ndarray:
-    """Numbers of calibration trials, log-spaced up to two thirds of what the median subject has."""
+    """Numbers of calibration trials, log-spaced up to two thirds of the median number of trials per subject."""
     top = 2 / 3 * float(np.median(counts))
     if top <= _FEWEST:
         return np.array([top])
@@ -149,13 +171,17 @@ def _sizes(counts: list[int]) -> np.ndarray:
 
 
 def _draws(signs: np.ndarray, usable: np.ndarray, size: float) -> list[np.ndarray]:
-    """Draw about so many trials, classes in proportion and two of each at least, as many left; masks (n,)."""
+    """Draw about ``size`` trials, stratified by class; return masks (n,).
+
+    At least two trials of each class are drawn and at least two are left for the test; if that is impossible, the list
+    is empty.
+    """
     members = [np.flatnonzero(usable & (signs == sign)) for sign in (-1, 1)]
     takes = [max(2, round(size * len(own) / usable.sum())) for own in members]
-    if any(len(own) - take < 2 for own, take in zip(members, takes)):
+    if any(len(own) - take < 2 for own, take in zip(members, takes, strict=True)):
         return []
     rng, masks = np.random.default_rng(0), []
     for _ in range(_DRAWS):
-        drawn = np.concatenate([rng.permutation(own)[:take] for own, take in zip(members, takes)])
+        drawn = np.concatenate([rng.permutation(own)[:take] for own, take in zip(members, takes, strict=True)])
         masks.append(np.isin(np.arange(len(signs)), drawn))
     return masks

@@ -1,13 +1,13 @@
-"""Leave one subject out: `adapt` with a few calibration trials against the newcomer's own SVM and the pooled one.
+"""Leave one subject out: `adapt` with a few calibration trials against the new subject's own SVM and the pooled SVM.
 
-    MIXNORM_DATA=... python benchmarks/newcomer.py uam-p300 --calibration 0 20 50 100 --keep newcomers.jsonl
+    MIXNORM_DATA=... python benchmarks/new_subject.py uam-p300 --calibration 0 20 50 100 --keep new-subjects.jsonl
 
-The others are learned jointly on ``--trials`` trials each (features standardised subject by subject, clipped to ±5);
-the newcomer's features are standardised on its calibration trials (without any, or with ``--unlabelled``: on all its
-trials, for which no label is needed). "aligned" are newcomers of a joint fit with ``align=True``: once drawn to the
-mean with their labels, once by their trials alone (without calibration trials: by all of them).
-AUC on all its other trials: means over subjects and draws, in percent. One line per (draw, subject) is added to the
-file ``--keep``: a run that was stopped goes on where it was.
+The other subjects are fitted jointly on ``--trials`` trials each (features standardised subject by subject, clipped to
+±5). The new subject's features are standardised on its calibration trials; without any, or with ``--unlabelled``, on
+all its trials, which needs no labels. "aligned" means adaptation of a joint fit with ``align=True``: once with the
+labels of the calibration trials, once without labels (if there are no calibration trials: with all trials).
+The table has the AUC on all other trials of the new subject, in percent, as means over subjects and draws. One line
+per (draw, subject) is added to the file ``--keep``; a run that was interrupted continues from it.
 """
 
 import argparse
@@ -36,7 +36,7 @@ METHODS = [
 
 
 def calibrate(recording, n_trials: int, rng: np.random.Generator, unlabelled: bool) -> tuple:
-    """Return the calibration and the test trials of a newcomer, ((X, y), (X, y)), standardised."""
+    """Return the calibration and the test trials of a new subject, ((X, y), (X, y)), standardised."""
     if n_trials == 0:
         (X,) = standardise(recording.X)
         return (X[:0], recording.y[:0]), (X, recording.y)
@@ -47,21 +47,21 @@ def calibrate(recording, n_trials: int, rng: np.random.Generator, unlabelled: bo
 
 
 def own_svm(X: np.ndarray, y: np.ndarray, groups: np.ndarray, X_test: np.ndarray) -> np.ndarray:
-    """Scores of an SVM on the calibration trials alone; without any, nothing can be said."""
+    """Scores of an SVM fitted to the calibration trials only; zeros if there are none."""
     if not len(y):
         return np.zeros(len(X_test))
     return GroupSVCCV(SVM_ALPHAS, penalty="l2", groups=groups, tol=1e-3).fit(X, y).decision_function(X_test)
 
 
-def learned_again(joint: MultiTaskGroupSVCCV, everybody: tuple, subject, X_test: np.ndarray) -> np.ndarray:
-    """Scores after a joint fit of everybody, the newcomer among them, at the alpha and similarity chosen before."""
-    X, y, subjects = everybody
+def learned_again(joint: MultiTaskGroupSVCCV, all_trials: tuple, subject, X_test: np.ndarray) -> np.ndarray:
+    """Scores of a joint fit of all subjects and the new one, at the alpha and similarity chosen without it."""
+    X, y, subjects = all_trials
     model = MultiTaskGroupSVC(joint.alpha_, similarity=joint.similarity_, groups=joint.groups, tol=1e-3)
     return model.fit(X, y, subjects=subjects).decision_function(X_test, subjects=subject)
 
 
 def leave_out(recordings: dict, groups: np.ndarray, subject, seed: int, options) -> list[list[float]]:
-    """Return the AUCs (calibrations, methods) of one newcomer."""
+    """Return the AUCs (calibrations, methods) of one new subject."""
     others = {s: r for s, r in recordings.items() if s != subject}
     (X, y, subjects), _ = split(others, options.trials, seed)
     joint, aligned = (
@@ -75,8 +75,8 @@ def leave_out(recordings: dict, groups: np.ndarray, subject, seed: int, options)
         rng = np.random.default_rng(seed)
         (X_new, y_new), (X_test, y_test) = calibrate(recordings[subject], n_trials, rng, options.unlabelled)
         new = X_new, y_new, np.repeat(np.array([subject]), len(y_new))
-        everybody = [np.concatenate(pair) for pair in zip((X, y, subjects), new)]
-        pooled = PooledSVC(SVM_ALPHAS, groups=groups, tol=1e-3).fit(*everybody[:2])
+        all_trials = [np.concatenate(pair) for pair in zip((X, y, subjects), new)]
+        pooled = PooledSVC(SVM_ALPHAS, groups=groups, tol=1e-3).fit(*all_trials[:2])
         for model in (joint, aligned):
             model.adapt(X_new, y_new, subject=subject)
         aligned.adapt(X_new if n_trials else X_test, subject="no labels")
@@ -85,7 +85,7 @@ def leave_out(recordings: dict, groups: np.ndarray, subject, seed: int, options)
             pooled.decision_function(X_test),
             X_test @ joint.mean_coef_,
             joint.decision_function(X_test, subjects=subject),
-            learned_again(joint, everybody, subject, X_test),
+            learned_again(joint, all_trials, subject, X_test),
             aligned.decision_function(X_test, subjects="no labels"),
             aligned.decision_function(X_test, subjects=subject),
         )
@@ -94,7 +94,7 @@ def leave_out(recordings: dict, groups: np.ndarray, subject, seed: int, options)
 
 
 def run(options) -> np.ndarray:
-    """Return the AUCs (newcomers, calibrations, methods) of all draws; what ``--keep`` holds is not done again."""
+    """Return the AUCs (new subjects, calibrations, methods) of all draws; results in ``--keep`` are reused."""
     wanted = {"data": options.data, "others": options.trials, "calibration": options.calibration}
     wanted |= {"unlabelled": options.unlabelled, "methods": METHODS}
     lines = [json.loads(line) for line in options.keep.read_text().splitlines()] if options.keep.exists() else []
@@ -115,12 +115,12 @@ def main() -> None:
     parser.add_argument("data", choices=["uam-p300", "ner2015-errp"])
     parser.add_argument("--calibration", type=int, nargs="+", default=[0, 20, 50, 100])
     parser.add_argument("--trials", type=int, default=100, help="trials of every other subject")
-    parser.add_argument("--unlabelled", action="store_true", help="standardise the newcomer on all its trials")
+    parser.add_argument("--unlabelled", action="store_true", help="standardise the new subject on all its trials")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of the draws of all trials")
-    parser.add_argument("--keep", type=Path, default=Path(os.devnull), help="JSON lines, one per (draw, newcomer)")
+    parser.add_argument("--keep", type=Path, default=Path(os.devnull), help="JSON lines, one per (draw, new subject)")
     options = parser.parse_args()
     aucs = run(options)
-    print(f"{options.data}, {len(aucs)} newcomers, {options.trials} trials of each of the others\n")
+    print(f"{options.data}, {len(aucs)} new subjects, {options.trials} trials of each of the others\n")
     leads = {f"{METHODS[one]} − {METHODS[other]}": (one, other) for one, other in ((3, 1), (6, 1), (6, 3))}
     print("| calibration trials | " + " | ".join([*METHODS, *leads]) + " | aligned better than own and pooled |")
     print("| --- " * (len(METHODS) + len(leads) + 2) + "|")

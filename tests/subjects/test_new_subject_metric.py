@@ -1,4 +1,4 @@
-"""What a newcomer is drawn by: the covariance of the known subjects' trials, in `adapt` and in its files."""
+"""The metric of a new subject's regularisation: from the known subjects' trials, in `adapt` and in model files."""
 
 import cvxpy as cp
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 from cohorts import cohort, correlated, stacked, within_subject_metric
 from mixnorm import MultiTaskGroupSVC, load, save
-from mixnorm.subjects.pull import PLAIN_SHARE, pull_metric
+from mixnorm.subjects.new_subject_metric import PLAIN_SHARE, new_subject_metric
 
 ALPHA = 0.05
 
@@ -24,8 +24,8 @@ def fit(known, **options):
     return model.fit(*stacked(Xs, ys)[:2], subjects=stacked(Xs, ys)[2])
 
 
-def newcomers_problem(model, X, y, metric, q=2.0):
-    """Optimum by cvxpy and value at the fitted coefficients of the newcomer's problem on the selected sensors."""
+def new_subjects_problem(model, X, y, metric, q=2.0):
+    """Optimum by cvxpy and value at the fitted coefficients of the new subject's problem on the selected sensors."""
     groups = np.asarray(model.groups)
     w, b = cp.Variable(X.shape[1]), cp.Variable()
     root = np.linalg.cholesky(metric).T
@@ -48,9 +48,9 @@ def test_adapt_draws_by_the_covariance_within_known_subjects(q, weighted):
     model.fit(*stacked(Xs, ys)[:2], subjects=stacked(Xs, ys)[2], sample_weight=weights).adapt(X, y)
     assert 0 < model.strength_ < np.inf
     metric = within_subject_metric(Xs, np.split(weights, [40, 65]), np.isin(groups, model.selected_groups_))
-    optimum, value = newcomers_problem(model, X, y, metric, q)
+    optimum, value = new_subjects_problem(model, X, y, metric, q)
     assert value == pytest.approx(optimum, rel=1e-7)
-    assert newcomers_problem(model, X, y, np.eye(18), q)[0] != pytest.approx(optimum, rel=1e-3)
+    assert new_subjects_problem(model, X, y, np.eye(18), q)[0] != pytest.approx(optimum, rel=1e-3)
 
 
 def test_on_selected_sensors_alone():
@@ -61,7 +61,7 @@ def test_on_selected_sensors_alone():
     usable = np.isin(known[2], model.selected_groups_)
     assert model.newcomer_covariance_.shape == (usable.sum(), usable.sum())
     metric = within_subject_metric(known[0], [np.ones(len(y)) for y in known[1]], usable)
-    optimum, value = newcomers_problem(model, X, y, metric)
+    optimum, value = new_subjects_problem(model, X, y, metric)
     assert value == pytest.approx(optimum, rel=1e-7)
 
 
@@ -72,7 +72,7 @@ def test_a_model_of_an_earlier_version_draws_equally_in_every_direction(tmp_path
     save(model, tmp_path / "old.mixnorm")
     model = load(tmp_path / "old.mixnorm").adapt(X, y)
     assert 0 < model.strength_ < np.inf
-    optimum, value = newcomers_problem(model, X, y, np.eye(18))
+    optimum, value = new_subjects_problem(model, X, y, np.eye(18))
     assert value == pytest.approx(optimum, rel=1e-7)
 
 
@@ -91,17 +91,17 @@ def test_subjects_who_lean_keep_the_plain_distance():
     model = MultiTaskGroupSVC(ALPHA, similarity=0.1, groups=groups, asymmetric=["S3"], tol=1e-9)
     model.fit(*data[:2], subjects=data[2])
     model.strength_ = 0.1
-    optimum, value = newcomers_problem(model, X, y, np.eye(18))
+    optimum, value = new_subjects_problem(model, X, y, np.eye(18))
     assert value == pytest.approx(optimum, rel=1e-7)
 
 
 def test_a_metric_means_the_same_strength_in_every_unit_and_the_plain_distance_for_white_features():
     root = np.random.default_rng(0).normal(size=(30, 5))
-    metric = matrix(pull_metric(root.T @ root))
+    metric = matrix(new_subject_metric(root.T @ root))
     assert np.trace(metric) == pytest.approx(5)
     assert np.linalg.eigvalsh(metric).min() >= PLAIN_SHARE
-    np.testing.assert_allclose(matrix(pull_metric(1e-12 * root.T @ root)), metric, rtol=1e-12)
-    np.testing.assert_allclose(matrix(pull_metric(3 * np.eye(5))), np.eye(5), atol=1e-15)
+    np.testing.assert_allclose(matrix(new_subject_metric(1e-12 * root.T @ root)), metric, rtol=1e-12)
+    np.testing.assert_allclose(matrix(new_subject_metric(3 * np.eye(5))), np.eye(5), atol=1e-15)
 
 
 def matrix(metric):
@@ -110,11 +110,11 @@ def matrix(metric):
 
 
 def test_trials_that_are_all_alike_leave_the_plain_distance():
-    assert pull_metric(np.zeros((3, 3))) is None
-    assert pull_metric(np.zeros((0, 0))) is None
+    assert new_subject_metric(np.zeros((3, 3))) is None
+    assert new_subject_metric(np.zeros((0, 0))) is None
 
 
-def test_a_model_without_sensors_takes_newcomers():
+def test_a_model_without_sensors_takes_new_subjects():
     known, (X, y) = known_and_new()
     with pytest.warns(UserWarning, match="alpha_max"):
         model = fit(known).set_params(alpha=10.0).fit(*stacked(*known[:2])[:2], subjects=stacked(*known[:2])[2])

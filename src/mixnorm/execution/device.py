@@ -68,7 +68,8 @@ def _sender(device: str) -> Callable:
 
         if torch.device(device).type == "cuda" and not torch.cuda.is_available():
             raise ValueError(f"device={device!r}: PyTorch finds no GPU here.")
-        return lambda values: torch.as_tensor(np.require(values, requirements="CW"), device=device)  # else torch warns
+        # of memory that is not writable torch warns
+        return lambda values: torch.as_tensor(np.require(values, requirements=["C", "W"]), device=device)
     if find_spec("cupy") and device.startswith("cuda"):
         import cupy
 

@@ -96,8 +96,9 @@ class _Chunk:
         """
         again = Again(attempt.open_.ravel(), namespace(solution.n_iter).reshape(solution.n_iter, (-1,)))
         start, place = _point(self.problems, solution.W, solution.b), attempt.place
-        path = (values[place : place + 1, :] for values in (self.alphas, self.similarities))
-        return _replaced(self.problems, solution, self.run.follow(*path, start, attempt.goal, again))
+        alphas, similarities = (values[place : place + 1, :] for values in (self.alphas, self.similarities))
+        found = self.run.follow(alphas, similarities, start, attempt.goal, again)
+        return _replaced(self.problems, solution, found)
 
 
 def _cells_at_once(stack: Stack) -> int:
@@ -157,7 +158,7 @@ def _put(solution: Solution, stack: Stack, place: list[Array], limits: Limits) -
     """Solve some columns of one data set by FISTA; the solution with what that found."""
     xp = namespace(solution.W)
     rows, columns = place
-    start = [xp.take(xp.take(v, rows, axis=0), columns, axis=v.ndim - 1) for v in (solution.W, solution.b)]
+    start = tuple(xp.take(xp.take(v, rows, axis=0), columns, axis=v.ndim - 1) for v in (solution.W, solution.b))
     i = int(rows[0])
     left = limits.max_iter - int(xp.max(xp.take(solution.n_iter[i, :], columns)))
     found = Fista().solve(stack.take(rows, columns), limits.tol, left, start)

@@ -111,7 +111,7 @@ class WorkingHessian:
             if 2 * len(crossed) > inside[t].sum():  # then a fresh start is cheaper
                 crossed = inside[t].nonzero()[0]
                 view[:] = 0
-                sign = 1.0
+                sign: float | np.ndarray = 1.0
             else:
                 sign = np.where(inside[t, crossed], 1.0, -1.0)
             part = self._rows[t, :known][:, crossed]

@@ -10,6 +10,7 @@ so that its inverse needs matrices over the sensors only, one for every sample, 
 through a matrix of their own size: O(r C³ + C² r³ + n C² r²) instead of O(C³ r³) for C sensors, r samples, n trials.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -81,7 +82,9 @@ class _Gram:
     def __init__(self, k: int, shape: tuple[int, int]):
         self._k, (self._C, self._r) = k, shape
         size = k + self._C * self._r
-        self._whole, self._rows, self._products = np.zeros((size, size)), {1: [], -1: []}, []
+        self._whole = np.zeros((size, size))
+        self._rows: dict[int, list[np.ndarray]] = {1: [], -1: []}
+        self._products: list[tuple[np.ndarray, np.ndarray]] = []
 
     def add(self, rows: np.ndarray, sign: int = 1) -> None:
         """Add rows' rows, (x, k + C r), or subtract it."""
@@ -134,7 +137,7 @@ class _Block(Protocol):
 
 
 def solve_with_metric(
-    blocks: list[_Block], curvature: Curvature, rhs: np.ndarray, shape: tuple[int, int]
+    blocks: Sequence[_Block], curvature: Curvature, rhs: np.ndarray, shape: tuple[int, int]
 ) -> np.ndarray:
     """Solve for T subjects whose mean has (C, r) coordinates; rhs (T, free + m).
 

@@ -165,8 +165,8 @@ def _solve_coupled(problem: Problem, active: Active, inside, curvature: Curvatur
         return _solve_with_metric(problem, active, inside, curvature, rhs)
     by_features = m > THROUGH_TRIALS_OF_SUBJECTS * n and problem.q > 1
     if not by_features:
-        blocks = [DenseBlock(H, *mine) for H, mine in zip(problem.hessian.at(inside, active.columns), own)]
-        return solve_subjects(blocks, curvature, rhs)
+        dense = [DenseBlock(H, *mine) for H, mine in zip(problem.hessian.at(inside, active.columns), own)]
+        return solve_subjects(dense, curvature, rhs)
     rows = [active.trials(t, used) for t, used in enumerate(inside)]
     weights = [p[used] for p, used in zip(problem.p, inside)]
     # Through all trials at once N² m + N³/3; subject by subject 4 N m² and m³/3 for what couples them.
@@ -181,6 +181,7 @@ def _solve_with_metric(problem: Problem, active: Active, inside, curvature: Curv
     d, m, n = problem.Z.shape[2], rhs.shape[1], inside.sum(axis=1).max()
     if problem.factors is not None and n * (n * (m + d) + d * d) < m * (m * m / 3 + m * d + d * d):
         return _solve_by_factors(problem, active, inside, curvature, rhs)
+    assert problem.metric is not None  # the caller has looked
     parts = zip(
         _hessians(problem, active, inside),
         curvature.scale,
@@ -193,6 +194,7 @@ def _solve_with_metric(problem: Problem, active: Active, inside, curvature: Curv
 
 def _solve_by_factors(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
     """Solve the Newton system by the factors of the metric, coordinates put in order sensor by sensor."""
+    assert problem.factors is not None  # the caller has looked
     free, layout = problem.hessian.n_free, problem.factors.layout
     places = np.empty(layout.size, dtype=int)
     places[active.features] = np.arange(len(active.features))

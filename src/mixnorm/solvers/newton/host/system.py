@@ -9,6 +9,7 @@ and couples subjects only through M = S − U Λ U', whose columns U are the uni
 2 similarity / T). So one factorisation per subject and a Schur complement of size |groups| + |features| solve it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -100,7 +101,7 @@ def _directions(curvature: Curvature, free: int, bare: np.ndarray) -> tuple[np.n
     return U, curvature.group_weight[has_direction]
 
 
-def solve_subjects(blocks: list["_Block"], curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
+def solve_subjects(blocks: Sequence["_Block"], curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
     """Solve for T coupled subjects, whose own matrices S_t can be solved with; rhs (T, free + m).
 
     (S − U Λ U')⁻¹ r = S⁻¹(r + U λ) with (Λ⁻¹ − U'S⁻¹U) λ = U'S⁻¹r, summed over subjects one at a time, so

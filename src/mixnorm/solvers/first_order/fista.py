@@ -69,7 +69,9 @@ class Fista:
             if not rows.shape[0] or n_iter >= max_iter:
                 return result.solution()
             if (rows.shape[0], columns.shape[0]) != (running.shape[0], running.shape[4]):
-                local = [_positions(found, before) for found, before in zip((rows, columns), result.within)]
+                local = [
+                    _positions(found, before) for found, before in zip((rows, columns), result.within, strict=True)
+                ]
                 running, state = running.take(*local), state.take(*local)
             result.within = (rows, columns)
             c2 = intercept_scale(running)

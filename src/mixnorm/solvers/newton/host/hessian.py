@@ -125,7 +125,7 @@ def _principal(values: np.ndarray, index: np.ndarray) -> np.ndarray:
     if len(cuts) > 32:
         return values[:, index[:, None], index[None, :]]
     ends = [*cuts, len(index)]
-    runs = [(slice(a, b), slice(index[a], index[a] + b - a)) for a, b in zip([0, *cuts], ends)]
+    runs = [(slice(a, b), slice(index[a], index[a] + b - a)) for a, b in zip([0, *cuts], ends, strict=True)]
     out = np.empty((len(values), len(index), len(index)))
     for to_row, row in runs:
         for to_column, column in runs:

@@ -110,7 +110,7 @@ class _Gram:
             self._flush(sign)
         if self._products:
             C, r = self._C, self._r
-            sensors, samples = (np.concatenate(parts) for parts in zip(*self._products))
+            sensors, samples = (np.concatenate(parts) for parts in zip(*self._products, strict=True))
             both = (sensors.T @ samples).reshape(C, C, r, r).transpose(0, 2, 1, 3)
             self._whole[self._k :, self._k :] += both.reshape(C * r, C * r)
             self._products = []
@@ -159,7 +159,7 @@ def solve_with_metric(
     schur[np.diag_indices_from(schur)] += 1 / weights
     own, mean = np.split(solve_posdef(schur, square[1:, :1])[:, 0], [len(has_direction)])
     found = []
-    for r, K, block in zip(rhs, directions, blocks):
+    for r, K, block in zip(rhs, directions, blocks, strict=True):
         right = r + K @ own + (block.back(mean) if len(mean) else 0.0)
         found.append(block.solve(right[:, None])[:, 0])
     return np.stack(found)

@@ -35,9 +35,7 @@ def main():
     if options.memory:
         print(peak_memory(*options.memory))
         return
-    print(
-        "| trials × sensors·samples | plain (s) | noise (s) | ratio | one Cholesky (s) | peak memory, plain / noise (MB) |"
-    )
+    print("| trials × sensors·samples | plain (s) | noise (s) | ratio | one Cholesky (s) | MB, plain / noise |")
     print("| --- | --- | --- | --- | --- | --- |")
     for size in [*SIZES, *([LARGE] if options.large else [])]:
         print(row(*size), flush=True)

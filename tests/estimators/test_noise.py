@@ -8,8 +8,11 @@ import pytest
 from sklearn.model_selection import StratifiedKFold
 
 from mixnorm import GroupSVC, GroupSVCCV, SensorSelector, group_svc_path, load, save, stability_selection
+from mixnorm.estimators.quadratic import Quadratic
+from mixnorm.execution import SolverOptions, solve
 from mixnorm.noise import covariance
 from reference import alpha_max_reference, lq_norm, random_problem
+from stacks import make_stack
 
 NAMES = ("structured", "kronecker", "toeplitz", "shrunk")
 #: (penalty, q, ridge)
@@ -110,6 +113,15 @@ def test_elastic_net_is_a_ridge_without_noise(penalty, q, ridge):
     model = GroupSVC(problem["alpha"], penalty=penalty, q=q, ridge=ridge, groups=problem["groups"], tol=1e-9)
     model.fit(problem["X"], problem["y"])
     assert model.objective_ == pytest.approx(convex(problem)[0], rel=1e-7)
+
+
+def test_ridge_without_noise_adds_to_the_alpha_of_l2():
+    # estimators refuse the combination, so that the quadratic part is asked directly
+    stack, options = make_stack("l2", B=1, beta=False), SolverOptions(tol=1e-12)
+    (found,) = Quadratic(None, 0.3).solve(stack, np.full((1, 1, 3), 0.2), options)
+    (expected,) = solve(stack, np.full((1, 1, 3), 0.5), options)
+    np.testing.assert_allclose(found.W, expected.W, atol=1e-6)
+    np.testing.assert_allclose(found.objective, expected.objective, rtol=1e-10)
 
 
 @pytest.mark.parametrize("noise", NAMES)

@@ -68,8 +68,8 @@ def alpha_of_the_svm(X, signs, folds):
     found = []
     for alpha in grid:
         models = [svm(X[fold.train > 0], signs[fold.train > 0], alpha) for fold in folds]
-        scores = [np.tensordot(X[fold.test], model, 2)[:, None] for fold, model in zip(folds, models)]
-        found.append(weights @ [separation(signs[fold.test], own)[0] for fold, own in zip(folds, scores)])
+        scores = [np.tensordot(X[fold.test], model, 2)[:, None] for fold, model in zip(folds, models, strict=True)]
+        found.append(weights @ [separation(signs[fold.test], own)[0] for fold, own in zip(folds, scores, strict=True)])
     return grid[np.flatnonzero(np.array(found) >= 0.99 * max(found))[-1]]
 
 

@@ -316,7 +316,7 @@ def test_subsets_of_sensors_one_after_another_are_those_solved_alone(small, pena
     beta[2, 0, [1, 4], 0] = np.inf  # the first two to leave are in again
     alphas = np.array([0.05, 0.2, 0.02, 0.1]).reshape(4, 1, 1)
     found = Newton().subsets(stack, alphas, beta, 1e-9, 1000)
-    for alpha, weights, solution in zip(alphas, beta, found):
+    for alpha, weights, solution in zip(alphas, beta, found, strict=True):
         (alone,) = solve(replace(stack, group_weights=weights), alpha[None], SolverOptions("newton", 1e-9, 1000))
         np.testing.assert_allclose(solution.objective, alone.objective, rtol=1e-8)
         np.testing.assert_allclose(solution.W, alone.W, atol=1e-4)

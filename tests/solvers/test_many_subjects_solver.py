@@ -24,7 +24,7 @@ METHODS = {"group 2": GroupNorm(2.0), "group 1.5": GroupNorm(1.5), "l1": L1(), "
 def make_stack(Xs, ys, groups, penalty, *, similarity=0.0, beta=None, center=None, metric=None):
     T, n, d = len(Xs), max(map(len, ys)), Xs[0].shape[1]
     X, y, s = np.zeros((1, T, n, d)), np.ones((1, T, n)), np.zeros((1, T, n, 1))
-    for t, (X_t, y_t) in enumerate(zip(Xs, ys)):
+    for t, (X_t, y_t) in enumerate(zip(Xs, ys, strict=True)):
         X[0, t, : len(y_t)], y[0, t, : len(y_t)], s[0, t, : len(y_t)] = X_t, y_t, 1.0
     G = int(groups.max()) + 1
     beta = np.ones(G) if beta is None else beta
@@ -135,9 +135,9 @@ def test_every_step_of_a_path_over_alphas_and_similarities_is_optimal(shape):
     Xs, ys, groups = cohort(2, seed=5, sizes=shape)
     stack = make_stack(Xs, ys, groups, GroupNorm(2.0))
     cells = [(0.1, 0.0), (0.1, 1.0), (0.02, 1.0), (0.02, 0.01), (0.004, 0.0)]
-    alphas, similarities = (np.array(values)[:, None, None] for values in zip(*cells))
+    alphas, similarities = (np.array(values)[:, None, None] for values in zip(*cells, strict=True))
     for found, (alpha, similarity) in zip(
-        solve_path(stack, alphas, similarities=similarities, tol=1e-9, max_iter=10_000), cells
+        solve_path(stack, alphas, similarities=similarities, tol=1e-9, max_iter=10_000), cells, strict=True
     ):
         optimum = convex_reference(Xs, ys, alpha=alpha, groups=groups, similarity=similarity)[0]
         assert found.objective[0, 0] <= (1 + 1e-7) * optimum
@@ -286,7 +286,7 @@ def test_every_route_solves_the_newton_system_of_several_subjects(route, n_insid
     curvature, rows, p, rhs = random_system(similarity, n_inside or 3)
     if n_inside == 0:  # one subject has no trial inside the margin, and so nothing that pulls at its intercept
         rows[1], p[1], rhs[1, 0] = rows[1][:, :0], p[1][:0], 0.0
-    own = list(zip(rows, p, curvature.scale, curvature.diagonal))
+    own = list(zip(rows, p, curvature.scale, curvature.diagonal, strict=True))
     if route == "together":
         solved = solve_together(rows, p, curvature, rhs)
     elif route == "trials":
@@ -331,7 +331,7 @@ def test_every_route_solves_the_newton_system_of_aligned_subjects(active, n_insi
     if n_inside == 0:  # one subject has no trial inside the margin, and so nothing that pulls at its intercept
         rows[1], p[1], rhs[1, 0] = rows[1][:, :0], p[1][:0], 0.0
     sensors, samples = rng.normal(size=(T, C, C)), rng.normal(size=(T, r, r))
-    whole = np.stack([np.kron(*pair) for pair in zip(sensors, samples)])
+    whole = np.stack([np.kron(*pair) for pair in zip(sensors, samples, strict=True)])
     factors = Factors.of(KroneckerMetric(np.arange(C * r).reshape(C, r), sensors[None], samples[None]))
     features = (np.array(active)[:, None] * r + np.arange(r)).ravel()
     A = whole[:, :, features]

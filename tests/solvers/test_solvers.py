@@ -32,7 +32,7 @@ def problem_of(stack, name, i, k):
     parts = [[array[i, t] for t in subjects] for array in (stack.X, stack.y, stack.sample_weight[..., k])]
     _, penalty, q = PENALTIES[name]
     return {
-        **dict(zip(("X", "y", "s"), parts)),
+        **dict(zip(("X", "y", "s"), parts, strict=True)),
         "alpha": stack.alpha[i, k],
         "penalty": penalty,
         "q": q,
@@ -124,7 +124,7 @@ def test_path_is_in_the_order_asked_for_and_each_step_is_its_own(solver):
     tol = 1e-5 if solver == "forward-backward" else 1e-7  # it is the slow one
     options = {"solver": solver, "tol": tol, "max_iter": 100_000}
     path = solve_path(stack, alphas, **options)
-    for alpha, found in zip(alphas, path):
+    for alpha, found in zip(alphas, path, strict=True):
         alone = solve_path(stack.with_alpha(alpha), alpha[None], **options)[0]
         np.testing.assert_allclose(found.objective, alone.objective, rtol=2 * tol)
         at_point = certify(stack.with_alpha(alpha), found.W, found.b)
@@ -138,7 +138,7 @@ def test_path_of_arrays_is_that_of_single_fits(solver):
     options = {"groups": groups, "solver": solver, "tol": 1e-7, "max_iter": 100_000}
     alphas = [0.05, 0.3, 0.1]
     path = group_svc_path(X, y, alphas=alphas, **options)
-    for alpha, coef, value in zip(alphas, path.coefs, path.objectives):
+    for alpha, coef, value in zip(alphas, path.coefs, path.objectives, strict=True):
         model = GroupSVC(alpha, **options).fit(X, y)
         assert value == pytest.approx(model.objective_, rel=2e-7)
         np.testing.assert_array_equal(np.unique(groups[coef != 0]), model.selected_groups_)
@@ -222,7 +222,7 @@ def test_fista_gives_the_same_numbers_on_another_array_namespace(name, beta):
     alphas = np.stack([stack.alpha, 0.3 * stack.alpha])
     plain = solve_path(stack, alphas, solver="fista", tol=1e-3, max_iter=1000)
     other = solve_path(strict, array_api_strict.asarray(alphas), solver="fista", tol=1e-3, max_iter=1000)
-    for mine, theirs in zip(plain, other):
+    for mine, theirs in zip(plain, other, strict=True):
         assert isinstance(theirs.W, type(strict.X))
         np.testing.assert_array_equal(np.asarray(theirs.n_iter), mine.n_iter)
         # the same operations in the same order; reductions may still round differently

@@ -75,7 +75,9 @@ class Conditioned:
 
     def _times_unit(self, values: Array, power: int) -> Array:
         """Values (..., B, K) times c to a power; factor by factor, since a square may overflow."""
-        for _ in range(0 if self.unit is None else abs(power)):
+        if self.unit is None:
+            return values
+        for _ in range(abs(power)):
             values = values * self.unit[:, None] if power > 0 else values / self.unit[:, None]
         return values
 

@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import secrets
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -20,7 +21,7 @@ _swept: set[Path] = set()
 
 
 @contextlib.contextmanager
-def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
+def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a binary file that replaces `path` when the block ends, and leaves it untouched when the block fails.
 
     A new file gets the permissions that the process gives to any new file. A symbolic link is followed. What is no
@@ -33,8 +34,8 @@ def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """
     path = Path(path)
     if path.exists() and not path.is_file() and not path.is_dir():
-        with path.open("wb") as file:
-            yield file
+        with path.open("wb") as direct:
+            yield direct
         return
     path = Path(os.path.realpath(path))
     if path.parent not in _swept:
@@ -56,14 +57,14 @@ def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
         raise
 
 
-def write_text(path: str | os.PathLike, text: str) -> Path:
+def write_text(path: str | os.PathLike[str], text: str) -> Path:
     r"""Write text as UTF-8, lines ending in `\\n`, whole or not at all; return the path."""
     with whole_file(path) as file:
         file.write(text.encode("utf-8"))
     return Path(path)
 
 
-def remove_leftovers(folder: str | os.PathLike) -> None:
+def remove_leftovers(folder: str | os.PathLike[str]) -> None:
     """Remove the parts that killed processes left in a folder; parts that are being written stay."""
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(folder)):
@@ -73,9 +74,7 @@ def remove_leftovers(folder: str | os.PathLike) -> None:
 
 def try_lock(handle: int) -> bool:
     """Lock an open file for this process unless another holds it; the system frees it when the process ends."""
-    try:
-        import fcntl
-    except ImportError:  # pragma: no cover - Windows
+    if sys.platform == "win32":  # pragma: no cover - Windows
         import msvcrt
 
         try:
@@ -85,6 +84,8 @@ def try_lock(handle: int) -> bool:
         except OSError:
             return False
         return True
+    import fcntl
+
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

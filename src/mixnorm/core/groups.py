@@ -41,27 +41,27 @@ class Groups:
         """Group features by one label each; the groups are in sorted order. None: each feature its own group."""
         if labels is None:
             return cls(np.arange(n_features), np.arange(n_features))
-        labels = np.asarray(labels)
-        if labels.ndim != 1:
-            raise ValueError(f"groups must hold one label per feature, but its shape is {labels.shape}.")
-        if len(labels) < n_features:
+        given = np.asarray(labels)
+        if given.ndim != 1:
+            raise ValueError(f"groups must hold one label per feature, but its shape is {given.shape}.")
+        if len(given) < n_features:
             raise ValueError(
                 f"groups must hold one label per feature: X has {n_features} features, groups only "
-                f"{len(labels)} labels; feature {len(labels)} is the first without one."
+                f"{len(given)} labels; feature {len(given)} is the first without one."
             )
-        if len(labels) > n_features:
+        if len(given) > n_features:
             raise ValueError(
                 f"groups must hold one label per feature: X has {n_features} features, but groups has "
-                f"{len(labels)} labels; label {labels.tolist()[n_features]!r} is for feature {n_features}, "
+                f"{len(given)} labels; label {given.tolist()[n_features]!r} is for feature {n_features}, "
                 "which is not there."
             )
-        for feature, label in enumerate(labels):
+        for feature, label in enumerate(given):
             if label is None or (isinstance(label, float | np.floating) and not np.isfinite(label)):
                 raise ValueError(
                     f"groups must hold a label for every feature, but that of feature {feature} is {label}."
                 )
         try:
-            unique, index = np.unique(labels, return_inverse=True)
+            unique, index = np.unique(given, return_inverse=True)
         except TypeError as error:
             raise ValueError(
                 "groups mixes labels that cannot be put in order (strings and numbers?); use one type."
@@ -71,8 +71,7 @@ class Groups:
     @classmethod
     def from_channels(cls, names: Sequence, n_times: int) -> "Groups":
         """Group the features of (n, channels, times) arrays flattened channel-major: one group per channel."""
-        names = np.asarray(names)
-        return cls(names.copy(), np.repeat(np.arange(len(names)), n_times))
+        return cls(np.array(names), np.repeat(np.arange(len(names)), n_times))
 
     @property
     def n_groups(self) -> int:

@@ -10,7 +10,7 @@ for the identity.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -64,19 +64,29 @@ class Metric(Protocol):
     def kind(self) -> tuple:
         """What metrics must share so that `join_metrics` takes them; hashable."""
 
+    def join(self, others: Sequence["Metric"], axis: int) -> "Metric":
+        """Return one metric of this one and others of its kind, their arrays put together along an axis."""
 
+    def whiten(self, X: np.ndarray) -> np.ndarray:
+        """Return trials z = R⁻'x of the first data set and subject, (n, d): then x·w = z·(R w)."""
+
+    def unwhiten(self, V: np.ndarray) -> np.ndarray:
+        """Return coefficients w = R⁻¹v (d, K) of whitened ones, (d, K)."""
+
+
+@dataclass(frozen=True, eq=False)
 class _Arrays:
     """What both kinds of metric do with the arrays that they hold, one entry per data set each; ``layout`` apart."""
 
-    def map(self, function: Callable[[Array], Array]) -> "Metric":
+    def map(self, function: Callable[[Array], Array]) -> Self:
         """Return the metric with a function applied to its arrays."""
         return replace(self, **{name: function(getattr(self, name)) for name in self._names})
 
-    def take(self, rows: Array) -> "Metric":
+    def take(self, rows: Array) -> Self:
         """Return the metric of some of the data sets."""
         return self.map(lambda array: namespace(array).take(array, rows, axis=0))
 
-    def data_set(self, i: int) -> "Metric":
+    def data_set(self, i: int) -> Self:
         """Return the metric of one data set, in NumPy: the same object every time."""
         return self._data_sets[i]
 
@@ -84,15 +94,24 @@ class _Arrays:
         """The arrays that define the metric."""
         return [getattr(self, f.name) for f in fields(self)]
 
+    def join(self, others: Sequence[Metric], axis: int) -> Self:
+        """Return one metric of this one and others of its kind, their arrays put together along an axis."""
+        parts = (self, *others)
+        joined = {name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in self._names}
+        return replace(self, **joined)
+
     @property
     def _names(self) -> list[str]:
         return [f.name for f in fields(self) if f.name != "layout"]
 
     @cached_property
-    def _data_sets(self) -> list["Metric"]:
+    def _data_sets(self) -> list[Self]:
         # Kept, so that a Gram matrix is computed once for all problems of a data set.
         number = getattr(self, self._names[0]).shape[0]
-        return [self.map(lambda array, i=i: to_numpy(array)[i : i + 1]) for i in range(number)]
+        return [self._alone(i) for i in range(number)]
+
+    def _alone(self, i: int) -> Self:
+        return self.map(lambda array: to_numpy(array)[i : i + 1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,11 +327,7 @@ class KroneckerMetric(_Arrays):
 
 def join_metrics(metrics: Sequence[Metric], axis: int = 0) -> Metric:
     """Return one metric of several of one `Metric.kind`: of all their data sets, or with ``axis=1`` subjects."""
-    return replace(metrics[0], **{name: _joined(metrics, name, axis) for name in metrics[0]._names})
-
-
-def _joined(metrics: Sequence[Metric], name: str, axis: int) -> np.ndarray:
-    return np.concatenate([getattr(metric, name) for metric in metrics], axis=axis)
+    return metrics[0].join(metrics[1:], axis)
 
 
 def _frobenius(matrices: Array) -> Array:

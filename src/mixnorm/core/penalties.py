@@ -18,6 +18,10 @@ class Penalty(Protocol):
     #: True where Ω is a norm of each group, whose dual is a constraint; False where it is quadratic.
     is_norm: bool
 
+    @property
+    def q(self) -> float:
+        """Order of the norm of each block; 2 where Ω is quadratic."""
+
     def value(self, blocks: Array, weight: Array) -> Array:
         """Penalty of each problem, (..., K)."""
 
@@ -80,6 +84,7 @@ class L2:
     """Ω(w) = ½ Σ_g weight_g ‖w_g‖₂² (equation 3); no group is ever exactly zero, unless its weight is ∞."""
 
     is_norm = False
+    q = 2.0
 
     def value(self, blocks: Array, weight: Array) -> Array:
         """½ Σ_g weight_g ‖w_g‖²."""

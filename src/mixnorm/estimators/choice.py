@@ -81,7 +81,8 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
         largest = np.where(eligible, alphas, -np.inf)
         eligible &= largest == largest.max(axis=1, keepdims=True)
     order = np.lexsort((-alphas.ravel(), sensors.ravel(), ~eligible.ravel()))
-    return tuple(int(i) for i in np.unravel_index(order[0], means.shape))
+    grid, alpha = np.unravel_index(order[0], means.shape)
+    return int(grid), int(alpha)
 
 
 def _middle(eligible: np.ndarray, alphas: np.ndarray) -> tuple[int, int]:
@@ -90,4 +91,5 @@ def _middle(eligible: np.ndarray, alphas: np.ndarray) -> tuple[int, int]:
     ranks = np.argsort(np.argsort(-alphas, axis=1), axis=1)
     places = np.column_stack([cells[:, 0], ranks[tuple(cells.T)]])
     distance = np.sum((places - places.mean(axis=0)) ** 2, axis=1)
-    return tuple(int(i) for i in cells[np.argmin(distance)])
+    grid, alpha = cells[np.argmin(distance)]
+    return int(grid), int(alpha)

@@ -46,7 +46,10 @@ class Trials:
     @property
     def channels(self) -> list:
         """Label of every channel: its name, or its number where there are no names."""
-        return list(self.ch_names) if self.ch_names else list(range(self.shape[0]))
+        if self.ch_names:
+            return list(self.ch_names)
+        assert self.shape is not None  # asked of epochs only: a plain matrix has no channels
+        return list(range(self.shape[0]))
 
     def describe(self, feature: int) -> str:
         """Return a description of a column for error messages: its channel and sample, or its name."""
@@ -125,11 +128,11 @@ def read_predict(estimator, X) -> Trials:
         return trials
     _refuse_strings(X)
     X = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
-    trials = _table(X, estimator)
-    _refuse_non_finite(trials)
     # a matrix for a model of epochs holds them flattened, channel by channel
     shape, names = getattr(estimator, "_epochs_shape", None), getattr(estimator, "_ch_names", None)
-    return replace(trials, shape=shape, ch_names=names if shape else None)
+    trials = replace(_table(X, estimator), shape=shape, ch_names=names if shape else None)
+    _refuse_non_finite(trials)
+    return trials
 
 
 def is_epochs(X) -> bool:
@@ -149,7 +152,8 @@ def _table(X: np.ndarray, estimator) -> Trials:
 
 
 def _read_epochs(X) -> Trials:
-    names = recording = None
+    names: tuple[str, ...] | None = None
+    recording: dict[str, float | str] | None = None
     if is_epochs(X):
         kinds = zip(X.ch_names, X.get_channel_types(), strict=True)
         names = tuple(name for name, kind in kinds if kind == "eeg")
@@ -158,8 +162,8 @@ def _read_epochs(X) -> Trials:
                 f"The epochs contain no EEG channel; their channels are {', '.join(X.ch_names)}. Set the types of the "
                 "EEG channels with epochs.set_channel_types."
             )
-        recording = {key: float(X.info[key]) for key in ("sfreq", "highpass", "lowpass")}
-        recording |= {"tmin": float(X.times[0]), "tmax": float(X.times[-1]), "units": "uV"}
+        filters = {key: float(X.info[key]) for key in ("sfreq", "highpass", "lowpass")}
+        recording = {**filters, "tmin": float(X.times[0]), "tmax": float(X.times[-1]), "units": "uV"}
         X = X.get_data(picks=list(names), units="uV")
     _refuse_strings(X)
     X = check_array(X, allow_nd=True, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_features=1)
@@ -179,6 +183,7 @@ def _match_channels(trials: Trials, estimator) -> Trials:
     fitted_names = getattr(estimator, "_ch_names", None)
     if fitted_names and trials.ch_names:
         trials = _reorder(trials, fitted_names)
+    assert trials.shape is not None  # the caller has epochs
     if trials.shape != fitted_shape:
         raise ValueError(
             f"X has {trials.shape[0]} channels x {trials.shape[1]} samples, but {type(estimator).__name__} was fitted "
@@ -189,16 +194,18 @@ def _match_channels(trials: Trials, estimator) -> Trials:
 
 def _reorder(trials: Trials, names: tuple[str, ...]) -> Trials:
     """Put the channels into the order of ``names``; other channels are left out."""
-    missing = [name for name in names if name not in trials.ch_names]
+    own, shape = trials.ch_names, trials.shape
+    assert own is not None  # the caller has epochs with names
+    assert shape is not None
+    missing = [name for name in names if name not in own]
     if missing:
         raise ValueError(
             f"The model needs channels that the epochs do not have: {', '.join(missing)}. "
-            f"The epochs have {', '.join(trials.ch_names)}."
+            f"The epochs have {', '.join(own)}."
         )
-    index = [trials.ch_names.index(name) for name in names]
-    n_times = trials.shape[1]
-    matrix = trials.matrix.reshape(-1, *trials.shape)[:, index].reshape(len(trials.matrix), -1)
-    return Trials(matrix, tuple(names), (len(names), n_times), trials.dtype)
+    index = [own.index(name) for name in names]
+    matrix = trials.matrix.reshape(-1, *shape)[:, index].reshape(len(trials.matrix), -1)
+    return Trials(matrix, tuple(names), (len(names), shape[1]), trials.dtype)
 
 
 def _refuse_strings(X) -> None:

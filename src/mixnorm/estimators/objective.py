@@ -39,9 +39,9 @@ class Objective:
         """Return the objective that an estimator's parameters describe, at one q and one ridge."""
         if getattr(estimator, "adaptive", False) and estimator.penalty != "group":
             raise ValueError(f"adaptive=True is for penalty='group', but got penalty={estimator.penalty!r}.")
-        names = ("groups", "group_weights", "fit_intercept")
         noise = as_noise(getattr(estimator, "noise", None))
-        return cls(estimator.penalty, q, *(getattr(estimator, name) for name in names), noise, ridge)
+        sensors = estimator.groups, estimator.group_weights
+        return cls(estimator.penalty, q, *sensors, estimator.fit_intercept, noise, ridge)
 
     def stack(self, trials: Trials, signs: np.ndarray, weights: np.ndarray) -> Stack:
         """Return K problems on the trials of one subject, weights being (n, K)."""
@@ -145,10 +145,9 @@ def largest_alpha(stack: Stack, quadratic: Quadratic | None = None) -> float:
     last = stack.last()
     if not stack.penalty.is_norm:
         last = replace(last, penalty=GroupNorm(2.0))
-    elif (
-        quadratic is not None and stack.has_unpenalised
-    ):  # otherwise w = 0 at alpha_max, where the quadratic part has gradient 0
-        last = quadratic.take([-1]).prepared(last).stack
+    elif quadratic is not None and stack.has_unpenalised:
+        # otherwise w = 0 at alpha_max, where the quadratic part has gradient 0
+        last = quadratic.take(np.array([-1])).prepared(last).stack
     top = float(alpha_max(last)[0, -1])
     return top if top > 0 else 1.0
 

@@ -105,11 +105,11 @@ def group_svc_path(
     stack = objective.stack(trials, signs, weights[:, None])
     check_enough_trials(objective.noise, signs, weights, classes)
     quadratic = objective.quadratic(stack, weights[:, None])
-    alphas = check_alphas(alphas, stack, quadratic)
-    solutions = solve_with(quadratic, stack, alphas[:, None, None], SolverOptions(solver, tol, max_iter))
+    grid = check_alphas(alphas, stack, quadratic)
+    solutions = solve_with(quadratic, stack, grid[:, None, None], SolverOptions(solver, tol, max_iter))
     warn_unconverged(solutions, tol)
     return Path(
-        alphas,
+        grid,
         np.stack([s.W[0, 0, :, 0] for s in solutions]).astype(trials.dtype),
         np.stack([s.b[0, 0, 0] for s in solutions]).astype(trials.dtype),
         np.stack([s.gap[0, 0] for s in solutions]),

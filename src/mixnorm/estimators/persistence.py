@@ -16,8 +16,10 @@ import lzma
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy
@@ -135,6 +137,8 @@ class Archivable:
 
     #: Fitted attributes that are too large for a file and can be computed again by a fit.
     _not_archived: tuple[str, ...] = ()
+    #: That of scikit-learn's BaseEstimator, which every class here derives from as well.
+    get_params: Callable[..., dict[str, Any]]
 
     def _to_archive(self) -> tuple[dict, dict[str, np.ndarray]]:
         check_is_fitted(self)
@@ -201,7 +205,7 @@ def _plain_array(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _write(path: Path, header: bytes, members: dict[str, bytes]) -> None:
-    everything = {"header.json": header, "header.sha256": hashlib.sha256(header).hexdigest()}
+    everything: dict[str, bytes | str] = {"header.json": header, "header.sha256": hashlib.sha256(header).hexdigest()}
     everything |= {f"{key}.npy": data for key, data in members.items()}
     with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in everything.items():

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from mixnorm.core.arrays import Array
 from mixnorm.core.groups import Groups
 from mixnorm.core.metric import DenseMetric, Metric, join_metrics
 from mixnorm.core.problem import Solution, Stack
@@ -117,7 +118,9 @@ class Quadratic:
 
     def prepared(self, stack: Stack) -> "_Prepared":
         """Return the stack that is solved in the place of one, B = 1, without the quadratic part."""
-        return _beside_a_norm(stack, self) if stack.penalty.is_norm else _whitened(stack, self.noise)
+        if stack.penalty.is_norm or self.noise is None:
+            return _beside_a_norm(stack, self)
+        return _whitened(stack, self.noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +198,7 @@ def _beside_a_norm(stack: Stack, term: Quadratic) -> _Prepared:
 def _as_data_sets(stack: Stack) -> Stack:
     """Return a stack of one data set and K problems as K data sets of one problem each."""
 
-    def turned(array: np.ndarray) -> np.ndarray:
+    def turned(array: np.ndarray) -> Array:
         return np.moveaxis(array[0], -1, 0)[..., None]
 
     K = stack.shape[-1]

@@ -213,7 +213,7 @@ class _Path:
         """Follow the path to the first model with at least n_sensors, then bisect alpha to find exactly n_sensors."""
         top = largest_alpha(self.stack, self.quadratic)
         step = 10 ** (-1 / _STEPS_PER_DECADE)
-        above, solution, alpha = top, None, top
+        above = top
         for decade in range(_MAX_DECADES):
             alphas = top * 10.0**-decade * step ** np.arange(1, _STEPS_PER_DECADE + 1)
             for alpha, solution in zip(alphas, self.solve(alphas), strict=True):

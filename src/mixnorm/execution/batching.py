@@ -31,7 +31,7 @@ class _Request:
     alphas: np.ndarray
     similarities: np.ndarray | None
     options: SolverOptions
-    solutions: list[Solution] | None = None
+    solutions: list[Solution] = field(default_factory=list)
     error: BaseException | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
@@ -44,8 +44,8 @@ class _Request:
         _, T, n, d, K = stack.shape
         shared = (T, d, K, len(self.alphas), int(2 * np.log2(n)), stack.fit_intercept, self.similarities is None)
         penalty = (type(stack.penalty).__name__, getattr(stack.penalty, "q", None), stack.groups.index.tobytes())
-        shared = (*shared, stack.center is None, None if stack.metric is None else stack.metric.kind())
-        return (*shared, *penalty, self.options, type(stack.loss).__name__)
+        terms = (stack.center is None, None if stack.metric is None else stack.metric.kind())
+        return (*shared, *terms, *penalty, self.options, type(stack.loss).__name__)
 
     def content(self) -> tuple:
         """Return a key that is equal for requests of one kind with the same problems.
@@ -84,7 +84,8 @@ class _Batcher:
 
     def __init__(self, n_fits: int):
         self._change = threading.Condition()
-        self._fitting, self._waiting = n_fits, []
+        self._fitting = n_fits
+        self._waiting: list[_Request] = []
         self._being_solved: list[_Request] = []
         self._closed: BaseException | None = None
         # Only one fit runs at a time: threads that compete for the interpreter slow down each other and the device.
@@ -156,8 +157,8 @@ class _Batcher:
         try:
             stack = self._merged([request.stack for request in first])
             grids = [[getattr(request, name) for request in first] for name in ("alphas", "similarities")]
-            grids = [None if grid[0] is None else np.concatenate(grid, axis=1) for grid in grids]
-            solutions = solve_directly(stack, *grids, first[0].options)
+            alphas, similarities = (None if grid[0] is None else np.concatenate(grid, axis=1) for grid in grids)
+            solutions = solve_directly(stack, alphas, similarities, first[0].options)
         except Exception as error:
             for request in requests:
                 request.error = error
@@ -270,9 +271,10 @@ def _merge(stacks: list[Stack]) -> Stack:
 def _merge_problems(stacks: list[Stack], n: int) -> dict[str, Any]:
     """Return the fields of a merged stack other than the trials X and y."""
     names = ["alpha", "group_weights", "similarity"] + ["center"] * (stacks[0].center is not None)
-    joined = {name: np.concatenate([getattr(stack, name) for stack in stacks]) for name in names}
-    if stacks[0].metric is not None:
-        joined["metric"] = join_metrics([stack.metric for stack in stacks])
+    joined: dict[str, Any] = {name: np.concatenate([getattr(stack, name) for stack in stacks]) for name in names}
+    metrics = [stack.metric for stack in stacks if stack.metric is not None]  # of all, or of none: see `kind`
+    if metrics:
+        joined["metric"] = join_metrics(metrics)
     weights = np.zeros((len(stacks), stacks[0].shape[1], n, stacks[0].shape[4]))
     for i, stack in enumerate(stacks):
         weights[i, :, : stack.shape[2]] = stack.sample_weight[0]

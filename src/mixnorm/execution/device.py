@@ -70,7 +70,8 @@ def _sender(device: str) -> Callable:
             raise ValueError(
                 f"device={device!r}: PyTorch finds no GPU here; use device='cpu', or install a GPU version of PyTorch."
             )
-        return lambda values: torch.as_tensor(np.require(values, requirements="CW"), device=device)  # else torch warns
+        # PyTorch warns of memory that is not writable
+        return lambda values: torch.as_tensor(np.require(values, requirements=["C", "W"]), device=device)
     if find_spec("cupy") and device.startswith("cuda"):
         import cupy
 

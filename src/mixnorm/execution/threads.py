@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import threading
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -27,7 +28,8 @@ class _OneThread:
     """
 
     def __init__(self):
-        self._lock, self._inside, self._limit = threading.Lock(), 0, None
+        self._lock, self._inside = threading.Lock(), 0
+        self._limit: Any = None  # of threadpoolctl, while anybody is inside
 
     def __enter__(self):
         with self._lock:

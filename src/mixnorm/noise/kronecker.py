@@ -29,7 +29,7 @@ class KroneckerCovariance:
 
     def dense(self) -> NDArray[np.float64]:
         """Return N (C r, C r), sensor by sensor."""
-        return np.kron(self.sensors, self.samples)
+        return np.asarray(np.kron(self.sensors, self.samples), dtype=np.float64)
 
 
 def kronecker(

@@ -9,6 +9,8 @@ two products with X, O(B T n d K).
 
 from dataclasses import dataclass, fields
 
+import numpy as np
+
 from mixnorm.core.arrays import Array, device, like, namespace, to_numpy
 from mixnorm.core.certificate import Certificate, certify
 from mixnorm.core.problem import Solution, Stack
@@ -67,7 +69,9 @@ class Fista:
             if not rows.shape[0] or n_iter >= max_iter:
                 return result.solution()
             if (rows.shape[0], columns.shape[0]) != (running.shape[0], running.shape[4]):
-                local = [_positions(found, before) for found, before in zip((rows, columns), result.within)]
+                local = [
+                    _positions(found, before) for found, before in zip((rows, columns), result.within, strict=True)
+                ]
                 running, state = running.take(*local), state.take(*local)
             result.within = (rows, columns)
             c2 = intercept_scale(running)
@@ -136,7 +140,7 @@ class _Result:
         """Return the rows and columns of the smallest rectangle that holds every problem above tol."""
         open_ = to_numpy(self.best.gap) > tol
         int64 = namespace(self.best.gap).int64
-        return tuple(like(self.best.gap, open_.any(axis=axis).nonzero()[0], dtype=int64) for axis in (1, 0))
+        return tuple(like(self.best.gap, np.flatnonzero(open_.any(axis=axis)), dtype=int64) for axis in (1, 0))
 
     def record(self, found: Certificate, n_iter: int, xp) -> None:
         """Keep what was found wherever its value is the lowest yet."""

@@ -66,7 +66,7 @@ class StackedProblems:
         penalty = stack.penalty
         self.single_atoms = penalty.is_norm and (penalty.q == 1 or self.T * int(stack.groups.sizes.max()) == 1)
         self.penalty = L1() if self.single_atoms else penalty
-        self.q = getattr(self.penalty, "q", 2.0)
+        self.q = self.penalty.q
         self._features = Groups.from_labels(None, d) if self.single_atoms else stack.groups
         self.G, self.r = self._features.n_groups, int(self._features.sizes.max())
         beta = stack.group_weights
@@ -77,7 +77,8 @@ class StackedProblems:
         self.beta = xp.reshape(self._over_subjects(beta), (self.P, -1)) if self.single_atoms else beta
         self.has_free = stack.has_unpenalised
         self.similar = stack.has_similarity
-        self.root_rows = None if stack.metric is None else self._root_rows(stack.metric.roots())
+        #: None without a metric
+        self.root_rows: Array = None if stack.metric is None else self._root_rows(stack.metric.roots())
         self.center = None
         if stack.center is not None:
             mapped = stack.metric is not None

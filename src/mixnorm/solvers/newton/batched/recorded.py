@@ -38,9 +38,10 @@ class Recorded:
         if key not in self._tapes:  # the first call also initialises libraries, which cannot be recorded
             self._tapes[key] = None
             return self._function(*args)
-        if self._tapes[key] is None:
-            self._tapes[key] = _Tape(self._function, args, self._pool)
-        return self._tapes[key].replay(leaves)
+        tape = self._tapes[key]
+        if tape is None:
+            tape = self._tapes[key] = _Tape(self._function, args, self._pool)
+        return tape.replay(leaves)
 
 
 class _Tape:

@@ -46,13 +46,13 @@ class StackedNewton:
             place = [like(stack.X, index, dtype=xp.int64) for index in part]
             grids = [rectangle(grid, *place) for grid in (alphas, similarities)]
             solved.append(_solve_chunk(cells(stack.take(*place), *grids), tol, max_iter))
-        return [_assemble(parts, pieces) for pieces in zip(*solved)]
+        return [_assemble(parts, pieces) for pieces in zip(*solved, strict=True)]
 
 
 def _assemble(parts: list, pieces: tuple[Solution, ...]) -> Solution:
     """Put the solutions of rectangles together: columns side by side, then data sets one below the other."""
     by_rows: dict[int, list[Solution]] = {}
-    for (rows, _), piece in zip(parts, pieces):
+    for (rows, _), piece in zip(parts, pieces, strict=True):
         by_rows.setdefault(int(rows[0]), []).append(piece)
     return Solution.join([Solution.join(side) for side in by_rows.values()], axis=0)
 
@@ -96,8 +96,9 @@ class _Chunk:
         """
         again = Again(attempt.open_.ravel(), namespace(solution.n_iter).reshape(solution.n_iter, (-1,)))
         start, place = _point(self.problems, solution.W, solution.b), attempt.place
-        path = (values[place : place + 1, :] for values in (self.alphas, self.similarities))
-        return _replaced(self.problems, solution, self.run.follow(*path, start, attempt.goal, again))
+        alphas, similarities = (values[place : place + 1, :] for values in (self.alphas, self.similarities))
+        found = self.run.follow(alphas, similarities, start, attempt.goal, again)
+        return _replaced(self.problems, solution, found)
 
 
 def _cells_at_once(stack: Stack) -> int:
@@ -117,7 +118,7 @@ def _collect(problems: StackedProblems, found: Found, A: int) -> Reached:
     """Return the points of A cells that were found in any order."""
     xp = problems.xp
     order, n_iter = np.empty((2, A, problems.P), dtype=np.int64)
-    for i, (key, count) in enumerate(zip(found.keys, found.n_iter)):
+    for i, (key, count) in enumerate(zip(found.keys, found.n_iter, strict=True)):
         order[key], n_iter[key] = i, count
     W, b = (xp.concat(part, axis=0) for part in (found.W, found.b))
     rows = like(W, order.ravel(), dtype=xp.int64)
@@ -157,7 +158,7 @@ def _put(solution: Solution, stack: Stack, place: list[Array], limits: Limits) -
     """Solve some columns of one data set by FISTA; the solution with what that found."""
     xp = namespace(solution.W)
     rows, columns = place
-    start = [xp.take(xp.take(v, rows, axis=0), columns, axis=v.ndim - 1) for v in (solution.W, solution.b)]
+    start = tuple(xp.take(xp.take(v, rows, axis=0), columns, axis=v.ndim - 1) for v in (solution.W, solution.b))
     i = int(rows[0])
     left = limits.max_iter - int(xp.max(xp.take(solution.n_iter[i, :], columns)))
     found = Fista().solve(stack.take(rows, columns), limits.tol, left, start)

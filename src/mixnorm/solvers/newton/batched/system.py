@@ -43,7 +43,7 @@ class Systems:
         self._problems, self._room = problems, room
         self._recorded: dict[tuple[int, int], Recorded] = {}
         self._pool: list = []
-        self._sent: tuple[bytes, tuple[Array, Array]] = (b"", ())
+        self._sent: tuple[bytes, tuple[Array, Array]] = (b"", (None, None))
 
     def plan(self, load: Load) -> Callable[[Prepared], Step]:
         """Return a function that solves the systems of the running problems; the steps of the others are zero.

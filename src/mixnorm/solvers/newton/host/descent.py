@@ -56,7 +56,7 @@ class Problem:
         self.penalty = stack.penalty
         self.fit_intercept = stack.fit_intercept
         T, _, d = self.Z.shape
-        self.q = stack.penalty.q if stack.penalty.is_norm else 2.0
+        self.q = stack.penalty.q
         if stack.penalty.is_norm and T * stack.groups.sizes.max() == 1:
             self.q = 1.0  # groups of one coefficient: every q is ℓ1
         self.similarity = 0.0  # set for every cell of a path
@@ -91,8 +91,9 @@ class Problem:
 
     def _factors(self, groups: Groups) -> Factors | None:
         """The metric's factors, where the Newton system can be solved by them."""
-        usable = isinstance(self.metric, KroneckerMetric) and self.q == 2
-        return Factors.of(self.metric) if usable and np.array_equal(self.metric.layout, groups.layout) else None
+        if not isinstance(self.metric, KroneckerMetric) or self.q != 2 or groups.layout is None:
+            return None
+        return Factors.of(self.metric) if np.array_equal(self.metric.layout, groups.layout) else None
 
     def point(self, W: np.ndarray, b: np.ndarray) -> Point:
         """Return the point of some coefficients (T, d) and intercepts (T,)."""
@@ -179,7 +180,7 @@ class Problem:
                 position = self._enter(seen, entering, level)
                 present[entering] = True
             elif waited and 1 < self.q < 2:
-                position = self._proximal_step(position, level)
+                position = self._proximal_step(seen, value, level)
                 present = self._present(position.point)
             goal = max(0.1 * tol, 0.05 * gap)
             taken, point = self._inner(position, present, level, goal, max_iter - steps)
@@ -337,27 +338,27 @@ class Problem:
         forward = np.where(chosen[self.atom_of], gamma[self.atom_of] * look.descent, 0.0)
         direction = self.atoms.prox(forward, gamma * tau)
         price = self.atoms.value(direction, tau)
-        features = direction.any(axis=0).nonzero()[0]
+        features = np.flatnonzero(direction.any(axis=0))
         change = np.matmul(self.Z[:, :, features], direction[:, features, None])[..., 0]
         length = self._line_minimum(point, direction, change, price)
         point = Point(point.W + length * direction, point.b, point.Zw + length * change)
         return Position(point, self._value(point, tau), None)
 
-    def _proximal_step(self, position: Position, level: Level) -> Position:
-        """Proximal gradient step of all atoms, shortened until the value falls; the same position where it never does.
+    def _proximal_step(self, look: Look, value: float, level: Level) -> Position:
+        """Proximal gradient step of all atoms, shortened until the value falls; the same point where it never does.
 
         Where 1 < q < 2 a coefficient of exactly zero in a group that is not has no part in a Newton step, and a step
         in u that is too long for it leaves it there.
         """
-        point, (tau, gamma) = position.point, level
+        point, (tau, gamma) = look.point, level
         for _ in range(SHORTER_STEPS):
             gamma = gamma / 4
-            W = point.W + np.where(np.isinf(tau)[self.atom_of], 0.0, gamma[self.atom_of] * position.look.descent)
+            W = point.W + np.where(np.isinf(tau)[self.atom_of], 0.0, gamma[self.atom_of] * look.descent)
             moved = self.point(self.atoms.prox(W, gamma * tau), point.b)
             reached = self._value(moved, tau)
-            if reached < position.value:
+            if reached < value:
                 return Position(moved, reached, None)
-        return position
+        return Position(point, value, look)
 
     def _line_minimum(self, point: Point, direction, change, price: float) -> float:
         """Argmin over t > 0 of the objective along a direction that costs ``price`` per unit, nearly."""
@@ -402,7 +403,7 @@ class Problem:
         which = present.nonzero()[0]
         if self._active is None or not np.array_equal(which, self._active.which):
             mask = present[self.atom_of]
-            features = mask.any(axis=0).nonzero()[0]
+            features = np.flatnonzero(mask.any(axis=0))
             columns = self.hessian.columns(features)
             order = np.argsort(columns)
             features, columns = features[order], columns[order]

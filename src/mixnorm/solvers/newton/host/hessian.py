@@ -111,7 +111,7 @@ class WorkingHessian:
             if 2 * len(crossed) > inside[t].sum():  # then a fresh start is cheaper
                 crossed = inside[t].nonzero()[0]
                 view[:] = 0
-                sign = 1.0
+                sign: float | np.ndarray = 1.0
             else:
                 sign = np.where(inside[t, crossed], 1.0, -1.0)
             part = self._rows[t, :known][:, crossed]
@@ -125,7 +125,7 @@ def _principal(values: np.ndarray, index: np.ndarray) -> np.ndarray:
     if len(cuts) > 32:
         return values[:, index[:, None], index[None, :]]
     ends = [*cuts, len(index)]
-    runs = [(slice(a, b), slice(index[a], index[a] + b - a)) for a, b in zip([0, *cuts], ends)]
+    runs = [(slice(a, b), slice(index[a], index[a] + b - a)) for a, b in zip([0, *cuts], ends, strict=True)]
     out = np.empty((len(values), len(index), len(index)))
     for to_row, row in runs:
         for to_column, column in runs:

@@ -10,6 +10,7 @@ so that its inverse needs matrices over the sensors only, one for every sample, 
 through a matrix of their own size: O(r C³ + C² r³ + n C² r²) instead of O(C³ r³) for C sensors, r samples, n trials.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -81,7 +82,9 @@ class _Gram:
     def __init__(self, k: int, shape: tuple[int, int]):
         self._k, (self._C, self._r) = k, shape
         size = k + self._C * self._r
-        self._whole, self._rows, self._products = np.zeros((size, size)), {1: [], -1: []}, []
+        self._whole = np.zeros((size, size))
+        self._rows: dict[int, list[np.ndarray]] = {1: [], -1: []}
+        self._products: list[tuple[np.ndarray, np.ndarray]] = []
 
     def add(self, rows: np.ndarray, sign: int = 1) -> None:
         """Add rows' rows, (x, k + C r), or subtract it."""
@@ -107,7 +110,7 @@ class _Gram:
             self._flush(sign)
         if self._products:
             C, r = self._C, self._r
-            sensors, samples = (np.concatenate(parts) for parts in zip(*self._products))
+            sensors, samples = (np.concatenate(parts) for parts in zip(*self._products, strict=True))
             both = (sensors.T @ samples).reshape(C, C, r, r).transpose(0, 2, 1, 3)
             self._whole[self._k :, self._k :] += both.reshape(C * r, C * r)
             self._products = []
@@ -134,7 +137,7 @@ class _Block(Protocol):
 
 
 def solve_with_metric(
-    blocks: list[_Block], curvature: Curvature, rhs: np.ndarray, shape: tuple[int, int]
+    blocks: Sequence[_Block], curvature: Curvature, rhs: np.ndarray, shape: tuple[int, int]
 ) -> np.ndarray:
     """Solve for T subjects whose mean has (C, r) coordinates; rhs (T, free + m).
 
@@ -156,7 +159,7 @@ def solve_with_metric(
     schur[np.diag_indices_from(schur)] += 1 / weights
     own, mean = np.split(solve_posdef(schur, square[1:, :1])[:, 0], [len(has_direction)])
     found = []
-    for r, K, block in zip(rhs, directions, blocks):
+    for r, K, block in zip(rhs, directions, blocks, strict=True):
         right = r + K @ own + (block.back(mean) if len(mean) else 0.0)
         found.append(block.solve(right[:, None])[:, 0])
     return np.stack(found)

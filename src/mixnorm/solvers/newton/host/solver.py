@@ -55,7 +55,9 @@ class Newton:
         """
         if stack.penalty.is_norm and stack.X.shape[1] * stack.groups.sizes.max() == 1:
             raise ValueError("Subsets of sensors are for ℓ2 and for groups of several coefficients.")
-        steps = [replace(stack, alpha=alpha, group_weights=beta) for alpha, beta in zip(alphas, group_weights)]
+        steps = [
+            replace(stack, alpha=alpha, group_weights=beta) for alpha, beta in zip(alphas, group_weights, strict=True)
+        ]
         return self._sequence(stack, steps, tol, max_iter)
 
     def shrinking(

@@ -112,4 +112,4 @@ def times(vectors: np.ndarray, matrices: np.ndarray) -> np.ndarray:
     """Row vector times matrix, subject by subject: (T, a), (T, a, b) → (T, b); plain BLAS, unlike a batched matmul."""
     if len(vectors) == 1:
         return (vectors[0] @ matrices[0])[None]
-    return np.stack([vector @ matrix for vector, matrix in zip(vectors, matrices)])
+    return np.stack([vector @ matrix for vector, matrix in zip(vectors, matrices, strict=True)])

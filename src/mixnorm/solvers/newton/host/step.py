@@ -158,21 +158,21 @@ def _hessians(problem: Problem, active: Active, inside) -> np.ndarray:
 
 def _solve_coupled(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
     """Solve the Newton system of several subjects by whichever route is cheapest."""
-    own = list(zip(curvature.scale, curvature.diagonal))
+    own = list(zip(curvature.scale, curvature.diagonal, strict=True))
     m = rhs.shape[1]
     N, n = inside.sum(), inside.sum(axis=1).max()
     if problem.metric is not None:
         return _solve_with_metric(problem, active, inside, curvature, rhs)
     by_features = m > THROUGH_TRIALS_OF_SUBJECTS * n and problem.q > 1
     if not by_features:
-        blocks = [DenseBlock(H, *mine) for H, mine in zip(problem.hessian.at(inside, active.columns), own)]
-        return solve_subjects(blocks, curvature, rhs)
+        dense = [DenseBlock(H, *mine) for H, mine in zip(problem.hessian.at(inside, active.columns), own, strict=True)]
+        return solve_subjects(dense, curvature, rhs)
     rows = [active.trials(t, used) for t, used in enumerate(inside)]
-    weights = [p[used] for p, used in zip(problem.p, inside)]
+    weights = [p[used] for p, used in zip(problem.p, inside, strict=True)]
     # Through all trials at once N² m + N³/3; subject by subject 4 N m² and m³/3 for what couples them.
     if curvature.similarity > 0 and N * N * (m + N / 3) < m * m * (4 * N + m / 3):
         return solve_together(rows, weights, curvature, rhs)
-    blocks = [TrialBlock(*trials, *mine) for trials, mine in zip(zip(rows, weights), own)]
+    blocks = [TrialBlock(*trials, *mine) for trials, mine in zip(zip(rows, weights, strict=True), own, strict=True)]
     return solve_subjects(blocks, curvature, rhs)
 
 
@@ -181,6 +181,7 @@ def _solve_with_metric(problem: Problem, active: Active, inside, curvature: Curv
     d, m, n = problem.Z.shape[2], rhs.shape[1], inside.sum(axis=1).max()
     if problem.factors is not None and n * (n * (m + d) + d * d) < m * (m * m / 3 + m * d + d * d):
         return _solve_by_factors(problem, active, inside, curvature, rhs)
+    assert problem.metric is not None  # the caller has looked
     parts = zip(
         _hessians(problem, active, inside),
         curvature.scale,
@@ -193,6 +194,7 @@ def _solve_with_metric(problem: Problem, active: Active, inside, curvature: Curv
 
 def _solve_by_factors(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
     """Solve the Newton system by the factors of the metric, coordinates put in order sensor by sensor."""
+    assert problem.factors is not None  # the caller has looked
     free, layout = problem.hessian.n_free, problem.factors.layout
     places = np.empty(layout.size, dtype=int)
     places[active.features] = np.arange(len(active.features))

@@ -9,6 +9,7 @@ and couples subjects only through M = S − U Λ U', whose columns U are the uni
 2 similarity / T). So one factorisation per subject and a Schur complement of size |groups| + |features| solve it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -100,7 +101,7 @@ def _directions(curvature: Curvature, free: int, bare: np.ndarray) -> tuple[np.n
     return U, curvature.group_weight[has_direction]
 
 
-def solve_subjects(blocks: list["_Block"], curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
+def solve_subjects(blocks: Sequence["_Block"], curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
     """Solve for T coupled subjects, whose own matrices S_t can be solved with; rhs (T, free + m).
 
     (S − U Λ U')⁻¹ r = S⁻¹(r + U λ) with (Λ⁻¹ − U'S⁻¹U) λ = U'S⁻¹r, summed over subjects one at a time, so
@@ -123,8 +124,8 @@ def solve_subjects(blocks: list["_Block"], curvature: Curvature, rhs: np.ndarray
         schur -= against[:, 1:]
         columns.append(U)
     price = solve_posdef((schur + schur.T) / 2, pull[:, None])[:, 0]
-    right = [r + U.times(price) for r, U in zip(rhs, columns)]
-    return np.stack([block.solve(r[:, None])[:, 0] for block, r in zip(blocks, right)])
+    right = [r + U.times(price) for r, U in zip(rhs, columns, strict=True)]
+    return np.stack([block.solve(r[:, None])[:, 0] for block, r in zip(blocks, right, strict=True)])
 
 
 def solve_together(rows: list[np.ndarray], p: list[np.ndarray], curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
@@ -139,7 +140,7 @@ def solve_together(rows: list[np.ndarray], p: list[np.ndarray], curvature: Curva
     rest = np.sum((curvature.diagonal - twice * curvature.scale**2) / (twice * curvature.diagonal), axis=0)
     lean = curvature.scale / curvature.diagonal / np.sqrt(np.maximum(rest, 1e-300))
     scale = np.concatenate([np.ones((T, free)), curvature.scale], axis=1)
-    roots = [(r * c[:, None] * np.sqrt(2 * w)).T for r, w, c in zip(rows, p, scale)]
+    roots = [(r * c[:, None] * np.sqrt(2 * w)).T for r, w, c in zip(rows, p, scale, strict=True)]
     lent = np.array([np.sum(root[:, :free] ** 2, axis=0) for root in roots])
     diagonal = np.concatenate([nonzero(lent), curvature.diagonal], axis=1)
 
@@ -149,16 +150,16 @@ def solve_together(rows: list[np.ndarray], p: list[np.ndarray], curvature: Curva
         return out
 
     ends = np.cumsum([len(root) for root in roots])
-    leaning = np.concatenate([root[:, free:] * along for root, along in zip(roots, lean)])
+    leaning = np.concatenate([root[:, free:] * along for root, along in zip(roots, lean, strict=True)])
     kernel = leaning @ leaning.T
     kernel[np.diag_indices_from(kernel)] += 1
-    for root, below, end in zip(roots, diagonal, ends):
+    for root, below, end in zip(roots, diagonal, ends, strict=True):
         own = slice(end - len(root), end)
         kernel[own, own] += (root / below) @ root.T
     U = _all_columns(curvature, free)
     right = base(np.concatenate([rhs[..., None], U], axis=2))
-    through = solve_posdef(kernel, np.concatenate([root @ x for root, x in zip(roots, right)]))
-    back = np.stack([root.T @ part for root, part in zip(roots, np.split(through, ends[:-1]))])
+    through = solve_posdef(kernel, np.concatenate([root @ x for root, x in zip(roots, right, strict=True)]))
+    back = np.stack([root.T @ part for root, part in zip(roots, np.split(through, ends[:-1]), strict=True)])
     solved = (right - base(back)).reshape(T * (free + m), -1)
     weights = np.concatenate([curvature.group_weight, lent.ravel()])
     return _take_back(solved[:, 0], solved[:, 1:], U.reshape(len(solved), -1), weights).reshape(T, free + m)

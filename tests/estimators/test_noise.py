@@ -1,15 +1,18 @@
 """Fits with a noise covariance and with a ridge: against a convex solver, against whitening by hand, in folds."""
 
 import warnings
+from functools import partial
 
 import cvxpy as cp
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
 from mixnorm import GroupSVC, GroupSVCCV, SensorSelector, group_svc_path, load, save, stability_selection
+from mixnorm.estimators import quadratic
 from mixnorm.estimators.quadratic import Quadratic
-from mixnorm.execution import SolverOptions, solve
+from mixnorm.execution import SolverOptions, solve, together
 from mixnorm.noise import covariance
 from reference import alpha_max_reference, lq_norm, random_problem
 from stacks import make_stack
@@ -289,10 +292,13 @@ LOPSIDED[0, 1] = 0.5
 @pytest.mark.parametrize(
     "settings, words",
     [
-        ({"penalty": "l2", "noise": BAD_MATRIX}, "positive definite, but its smallest eigenvalue is -0.25"),
+        (
+            {"penalty": "l2", "noise": BAD_MATRIX},
+            "positive definite, but its smallest eigenvalue is -0.25 and its largest 2",
+        ),
         (
             {"penalty": "l2", "noise": LOPSIDED},
-            r"symmetric, but its entry \(0, 1\) is 0.5 and its entry \(1, 0\) is 0",
+            r"symmetric, but its entry \(0, 1\) is 0.5 and its entry \(1, 0\) is 0: they differ by 0.5",
         ),
         (
             {"penalty": "l2", "noise": np.eye(5)},
@@ -305,7 +311,7 @@ LOPSIDED[0, 1] = 0.5
         ({"penalty": "l2", "noise": "white"}, "Allowed are None, 'structured'.* and a matrix, but got 'white'"),
         ({"noise": "structured"}, "noise has no effect with penalty='group' and ridge=0: set ridge > 0"),
         ({"penalty": "l1", "noise": np.eye(12)}, "noise has no effect with penalty='l1' and ridge=0"),
-        ({"penalty": "l2", "ridge": 0.1}, "ridge=0.1 has no place beside penalty='l2'"),
+        ({"penalty": "l2", "ridge": 0.1}, "ridge=0.1 cannot be used with penalty='l2'"),
         ({"ridge": -1.0}, "'ridge' parameter. Allowed are finite values from 0, but got -1.0"),
         ({"ridge": "much"}, "'ridge' parameter. Allowed are finite values from 0, but got 'much'"),
     ],
@@ -343,3 +349,64 @@ def test_noise_as_a_matrix_serves_epochs_channel_by_channel():
     flat = GroupSVC(0.1, penalty="l2", noise=N, groups=groups).fit(X, y)
     epochs = GroupSVC(0.1, penalty="l2", noise="structured").fit(X.reshape(60, 4, 3), y)
     np.testing.assert_allclose(epochs.coef_, flat.coef_, atol=1e-9)
+
+
+def test_a_singular_matrix_is_refused_whatever_rounding_makes_of_it():
+    """The covariance of average-referenced channels has an eigenvalue that is 0 to rounding."""
+    X, y, groups = random_problem(np.random.default_rng(20), 40, 4, 3)
+    for seed in range(20):
+        A = np.random.default_rng(seed).standard_normal((12, 11))
+        with pytest.raises(ValueError, match="noise must be positive definite, but its smallest eigenvalue is"):
+            GroupSVC(0.1, penalty="l2", noise=A @ A.T, groups=groups).fit(X, y)
+    nearly = np.diag(np.geomspace(1e-12, 1, 12))
+    assert GroupSVC(0.1, penalty="l2", noise=nearly, groups=groups).fit(X, y).dual_gap_ <= 1e-6
+
+
+def test_noise_of_a_fit_can_be_given_back():
+    X, y, groups = random_problem(np.random.default_rng(21), 50, 4, 3)
+    settings = {"penalty": "l2", "groups": groups, "group_weights": {1: np.inf}, "tol": 1e-10}
+    model = GroupSVC(0.1, noise="structured", **settings).fit(X, y)
+    again = GroupSVC(0.1, noise=model.noise_, **settings).fit(X, y)
+    np.testing.assert_allclose(again.coef_, model.coef_, atol=1e-9)
+
+
+def test_sensor_that_varies_in_trials_of_weight_zero_alone_has_no_part_in_the_noise():
+    X, y, groups = random_problem(np.random.default_rng(22), 60, 4, 3)
+    X[:, groups == 2] = np.where(np.arange(60) < 7, 1.0, 0.0)[:, None]
+    weights = np.where(np.arange(60) < 7, 0.0, 1.0)
+    settings = {"penalty": "l2", "noise": "structured", "groups": groups, "tol": 1e-10}
+    weighted = GroupSVC(0.1, **settings).fit(X, y, weights)
+    without = GroupSVC(0.1, **settings).fit(X[7:], y[7:])
+    np.testing.assert_allclose(weighted.coef_, without.coef_, atol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [None, "structured", "matrix"])
+def test_fits_that_differ_in_the_ridge_alone_are_not_taken_for_one(noise):
+    """Solved together, each fit gets the solution of its own ridge."""
+    X, y, groups = random_problem(np.random.default_rng(23), 50, 4, 3)
+    given = np.diag(np.linspace(0.5, 1.5, 12)) if noise == "matrix" else noise
+    fits = [GroupSVC(0.05, ridge=ridge, noise=given, groups=groups) for ridge in (0.01, 100.0)]
+    alone = [model.fit(X, y).coef_ for model in fits]
+    joint = together([partial(clone(model).fit, X, y) for model in fits])
+    for one, other in zip(alone, joint, strict=True):
+        np.testing.assert_allclose(other.coef_, one, atol=1e-12)
+    assert not np.allclose(alone[0], alone[1])
+
+
+def test_noise_is_estimated_once_for_each_problem(monkeypatch):
+    counted = []
+    plain = quadratic.estimate
+    monkeypatch.setattr(quadratic, "estimate", lambda *args: counted.append(args[0]) or plain(*args))
+    X, y, groups = random_problem(np.random.default_rng(24), 60, 5, 3)
+    settings = {"noise": "structured", "groups": groups, "group_weights": {0: 0.0}}
+    GroupSVCCV(4, ridge=(0.1, 1.0), adaptive=True, **settings).fit(X, y)
+    assert len(counted) == 4  # three folds and the refit
+
+
+def test_a_name_that_is_no_estimate_is_refused_before_trials_are_counted():
+    X, _, groups = random_problem(np.random.default_rng(25), 20, 3, 3)
+    y = np.where(np.arange(20) < 1, 1, 0)
+    with pytest.raises(ValueError, match="but got 'strctured' instead"):
+        GroupSVC(0.1, penalty="l2", noise="strctured", groups=groups).fit(X, y)
+    with pytest.raises(ValueError, match="noise must be None, a name or a numeric matrix, but got"):
+        GroupSVC(0.1, penalty="l2", noise={"a": 1}, groups=groups).fit(X, y)

@@ -128,7 +128,7 @@ class DenseMetric(_Arrays):
     @classmethod
     def of_covariance(cls, covariance: np.ndarray) -> "DenseMetric":
         """Return the metric N = covariance (d, d) of one subject; R is its upper Cholesky factor."""
-        return cls(np.linalg.cholesky(covariance).T[None, None])
+        return cls(np.ascontiguousarray(np.linalg.cholesky(covariance).T)[None, None])
 
     @property
     def n_features(self) -> int:

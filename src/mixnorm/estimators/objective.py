@@ -49,7 +49,8 @@ class Objective:
         beta = check_group_weights(self.group_weights, groups, self.penalty)
         if self.fit_intercept:
             # A constant sensor adds nothing to an intercept, but rounding errors could give it a coefficient.
-            beta[(beta > 0) & ~varying(trials.matrix, groups)] = np.inf
+            used = weights.any(axis=1)
+            beta[(beta > 0) & ~varying(trials.matrix if used.all() else trials.matrix[used], groups)] = np.inf
         return Stack.single(
             trials.matrix,
             signs,
@@ -81,7 +82,10 @@ def as_noise(noise) -> str | np.ndarray | None:
     """Return the ``noise`` parameter as it is, but a matrix as a float array on the host."""
     if noise is None or isinstance(noise, str):
         return noise
-    return np.asarray(to_numpy(noise) if is_array(noise) else noise, dtype=float)
+    try:
+        return np.asarray(to_numpy(noise) if is_array(noise) else noise, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"noise must be None, a name or a numeric matrix, but got {noise!r}.") from error
 
 
 def varying(X: np.ndarray, groups: Groups) -> np.ndarray:
@@ -147,7 +151,7 @@ def largest_alpha(stack: Stack, quadratic: Quadratic | None = None) -> float:
         last = replace(last, penalty=GroupNorm(2.0))
     elif quadratic is not None and stack.has_unpenalised:
         # otherwise w = 0 at alpha_max, where the quadratic part has gradient 0
-        last = quadratic.take(np.array([-1])).prepared(last).stack
+        last = quadratic.last().prepared(last).stack
     top = float(alpha_max(last)[0, -1])
     return top if top > 0 else 1.0
 

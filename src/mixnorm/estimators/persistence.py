@@ -174,7 +174,7 @@ def _encode(value):
         return value
     if isinstance(value, float):
         return {"float": repr(value)}
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.ndim < 2:  # a noise matrix that was given is not worth its room
         return {"array": [_encode(item) for item in value.tolist()]}
     if isinstance(value, tuple | list):
         return {type(value).__name__: [_encode(item) for item in value]}

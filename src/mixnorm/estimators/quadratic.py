@@ -58,14 +58,20 @@ class Noise:
     def metrics(self) -> list[Metric]:
         """N of every problem, as metrics of the m features; a matrix that was given serves all problems."""
         if not isinstance(self.given, str):
-            return [DenseMetric.of_covariance(self.given[np.ix_(self.features, self.features)])]
+            own = self.given[np.ix_(self.features, self.features)]
+            _check_positive_definite(own)
+            return [DenseMetric.of_covariance(own)]
         X, layout = self.X[:, self.features], layout_for(self.given, self.groups.only(self.covered))
         with few_threads(X):
             return [estimate(self.given, X, self.signs, weights, layout) for weights in self.sample_weight.T]
 
     def take(self, columns: np.ndarray) -> "Noise":
         """Return the noise of some of the problems."""
-        return replace(self, sample_weight=self.sample_weight[:, columns])
+        part = replace(self, sample_weight=self.sample_weight[:, columns])
+        if "metrics" in vars(self):  # what is estimated already is not estimated again
+            given = not isinstance(self.given, str)
+            vars(part)["metrics"] = self.metrics if given else [self.metrics[int(k)] for k in columns]
+        return part
 
     def last(self) -> "FittedNoise":
         """Return the noise of the last problem."""
@@ -105,6 +111,13 @@ class Quadratic:
     def take(self, columns: np.ndarray) -> "Quadratic":
         """Return the quadratic part of some of the problems."""
         return replace(self, noise=None if self.noise is None else self.noise.take(columns))
+
+    def last(self) -> "Quadratic":
+        """Return the quadratic part of the last problem; the noise of all is estimated, since it is needed next."""
+        if self.noise is None:
+            return self
+        last = len(self.noise.metrics) - 1 if isinstance(self.noise.given, str) else -1
+        return self.take(np.array([last]))
 
     def solve(
         self, stack: Stack, alphas: np.ndarray, options: SolverOptions, n_jobs: int | None = None
@@ -226,15 +239,15 @@ def solve_with(
 
 
 def check_quadratic(noise, ridge, penalty: str, n_features: int) -> None:
-    """Refuse a noise or a ridge that is none, and combinations that would have no effect."""
+    """Check the parameters noise and ridge; refuse combinations that would have no effect."""
     if not (isinstance(ridge, float | int | np.number) and np.isfinite(ridge) and ridge >= 0):
         raise ValueError(
             f"Invalid value for the 'ridge' parameter. Allowed are finite values from 0, but got {ridge!r} instead."
         )
     if ridge > 0 and penalty == "l2":
         raise ValueError(
-            f"ridge={ridge!r} has no place beside penalty='l2', which is a ridge itself: use alpha as its strength, "
-            "with ridge=0."
+            f"ridge={ridge!r} cannot be used with penalty='l2', which is a ridge penalty itself: set its strength by "
+            "alpha, and ridge=0."
         )
     if noise is None:
         return
@@ -253,7 +266,7 @@ def check_quadratic(noise, ridge, penalty: str, n_features: int) -> None:
 
 
 def _check_matrix(noise: np.ndarray, n_features: int) -> None:
-    """Refuse a noise matrix of the wrong size, or one that is not symmetric and positive definite."""
+    """Refuse a noise matrix of the wrong size, or one that is not finite and symmetric."""
     if noise.shape != (n_features, n_features):
         raise ValueError(
             f"noise must be a matrix of shape ({n_features}, {n_features}), one row and column per feature, but its "
@@ -267,13 +280,17 @@ def _check_matrix(noise: np.ndarray, n_features: int) -> None:
         row, column = np.unravel_index(np.argmax(difference), noise.shape)
         raise ValueError(
             f"noise must be symmetric, but its entry ({row}, {column}) is {noise[row, column]:.6g} and its entry "
-            f"({column}, {row}) is {noise[column, row]:.6g}."
+            f"({column}, {row}) is {noise[column, row]:.6g}: they differ by {difference[row, column]:.3g}."
         )
-    smallest = float(np.linalg.eigvalsh(noise)[0])
-    if not smallest > 0:
+
+
+def _check_positive_definite(noise: np.ndarray) -> None:
+    """Refuse a noise matrix that is singular to rounding, as the covariance of average-referenced channels is."""
+    values = np.linalg.eigvalsh(noise)
+    if not values[0] > len(noise) * np.finfo(float).eps * values[-1]:
         raise ValueError(
-            f"noise must be positive definite, but its smallest eigenvalue is {smallest:.3g}; add a small multiple of "
-            "the identity."
+            f"noise must be positive definite, but its smallest eigenvalue is {values[0]:.3g} and its largest "
+            f"{values[-1]:.3g}; add a small multiple of the identity."
         )
 
 

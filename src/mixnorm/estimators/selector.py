@@ -117,8 +117,8 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         given = self.groups, self.group_weights, self.fit_intercept
         objective = Objective("group", self.q, *given, as_noise(self.noise), self.ridge)
         stack = objective.stack(trials, signs, balanced[:, None])
-        check_enough_trials(objective.noise, signs, weights, classes)
         path = _Path(stack, objective.quadratic(stack, weights[:, None]), options)
+        check_enough_trials(objective.noise, signs, weights, classes)
         n_sensors = self._check_n_sensors(stack)
         self.alpha_, solution = path.follow(n_sensors)
         warn_unconverged([solution], self.tol, stacklevel=4)

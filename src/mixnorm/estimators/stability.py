@@ -130,9 +130,9 @@ def stability_selection(
     weights = np.stack([class_balance(half, signs, classes, class_weight) for half in halves.T.astype(float)], axis=1)
     objective = Objective("group", 2.0, groups, group_weights, True, as_noise(noise), ridge)
     stack = objective.stack(trials, signs, weights)
+    quadratic = objective.quadratic(stack, halves.astype(float))
     for half in halves.T:
         check_enough_trials(objective.noise, signs, half, classes, "in one half of the trials")
-    quadratic = objective.quadratic(stack, halves.astype(float))
     kept, free = stack.group_weights[0, :, 0] == 0, stack.penalised[0, :, 0]
     n_free = int(free.sum())
     n_sensors = _check_n_sensors(n_sensors, n_free)

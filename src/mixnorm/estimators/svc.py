@@ -182,8 +182,8 @@ class GroupSVC(SingleSubject):
         stack = objective.stack(
             trials, signs, class_balance(weights, signs, self.classes_, self.class_weight)[:, None]
         )
-        check_enough_trials(objective.noise, signs, weights, self.classes_)
         quadratic = objective.quadratic(stack, weights[:, None])
+        check_enough_trials(objective.noise, signs, weights, self.classes_)
         alphas = np.full((1, 1, 1), alpha)
         solution = solve_with(quadratic, stack, alphas, options)[0]
         solved = [solution]

@@ -61,7 +61,7 @@ class GroupSVCCV(SingleSubject):
         Number of sensors that the refit on all trials selects at every alpha.
     path_coefs_, path_intercepts_ : ndarray of shape (A, d) and (A,)
         The refit on all trials at every alpha, for the chosen q and ridge: models with fewer and with more sensors.
-    coef_, intercept_, classes_, groups_, group_norms_, selected_groups_, n_iter_, dual_gap_, objective_
+    coef_, intercept_, classes_, groups_, group_norms_, selected_groups_, n_iter_, dual_gap_, objective_, noise_
         Of the model refitted on all trials, as in `GroupSVC`.
 
     Examples
@@ -145,8 +145,8 @@ class GroupSVCCV(SingleSubject):
         folds = split_folds(self.cv, trials.matrix, labels, routed.split, self.scoring)
         stack = objectives[0].stack(trials, signs, self._columns(weights, signs, folds))
         own_weights = np.stack([*(weights * fold.train for fold in folds), weights], axis=1)
-        self._check_enough_trials(objectives[0].noise, signs, own_weights)
         quadratics = _shared([objective.quadratic(stack, own_weights) for objective in objectives])
+        self._check_enough_trials(objectives[0].noise, signs, own_weights)
         parts = [trials.matrix[fold.test] for fold in folds]
         score = partial(
             score_folds, folds=folds, parts=parts, labels=labels, scoring=self.scoring, params=routed.score

@@ -53,7 +53,8 @@ class _Request:
         The trials are compared by their address, because `_KnownTrials` replaces equal trials by the same array.
         """
         stack = self.stack
-        parts = [stack.y, stack.sample_weight, stack.group_weights, stack.center, self.alphas, self.similarities]
+        own = [stack.y, stack.sample_weight, stack.group_weights, stack.similarity, stack.center]
+        parts = [*own, self.alphas, self.similarities]
         parts += [] if stack.metric is None else stack.metric.arrays()
         return _address(stack.X), *(None if part is None else part.tobytes() for part in parts)
 

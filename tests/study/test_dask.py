@@ -48,6 +48,16 @@ def test_workers_with_other_code_are_refused(plan, tmp_path, cluster, monkeypatc
 
 
 @pytest.mark.slow
+def test_a_connection_that_breaks_while_a_result_is_fetched_is_a_lost_scheduler(plan, tmp_path, cluster, monkeypatch):
+    def broken(_future, **_options):
+        raise distributed.comm.CommClosedError("in <TCP>: ConnectionResetError: Connection reset by peer")
+
+    monkeypatch.setattr(distributed.Future, "result", broken)
+    with pytest.raises(WorkerError, match=r"connection to the dask scheduler at tcp://.* was lost"):
+        run_study(plan, tmp_path, Where("dask", address=cluster.scheduler_address))
+
+
+@pytest.mark.slow
 def test_a_scheduler_that_is_lost_is_said_in_one_sentence_and_the_study_can_go_on(plan, tmp_path, caplog):
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
     scheduler_file = tmp_path / "scheduler.json"

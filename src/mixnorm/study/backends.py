@@ -90,7 +90,8 @@ def run_dask(work: Work, units: Iterable[Unit], address: str | None) -> Iterator
         ]
         try:
             yield from (future.result() for future in distributed.as_completed(futures, loop=client.loop))
-        except CancelledError as error:
+        except (CancelledError, distributed.comm.CommClosedError) as error:
+            # Cancelled where the client noticed first, closed where a result was just being fetched.
             raise WorkerError(f"The connection to the dask scheduler at {address} was lost. {_CONTINUE}") from error
         except distributed.KilledWorker as error:
             raise WorkerError(f"Dask workers died repeatedly ({error}). {_CONTINUE}") from error

@@ -228,7 +228,7 @@ def run_example(text, name, names):
     if "SCIPY_ARRAY_API" not in text:
         exec(compile(text, name, "exec"), names)
     elif find_spec("torch"):  # not needed by anything else in the tests
-        subprocess.run([sys.executable, "-c", text], check=True, timeout=120)
+        subprocess.run([sys.executable, "-c", text], check=True, timeout=300)
 
 
 def write_plan(path, text):

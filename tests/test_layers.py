@@ -135,11 +135,11 @@ print("done")
 
 
 def test_core_works_without_any_optional_package():
-    done = subprocess.run([sys.executable, "-c", WITHOUT_OPTIONAL], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", WITHOUT_OPTIONAL], capture_output=True, text=True, timeout=300)
     assert done.stdout == "done\n", done.stderr
 
 
 def test_the_study_imports_no_plotting_and_no_click():
     code = "import sys, mixnorm.study\nprint([m for m in ('matplotlib', 'click', 'mne', 'distributed') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == "[]", done.stderr

@@ -113,7 +113,7 @@ def test_output_that_nobody_reads_to_its_end_is_no_error(model, files):
     child.stdout.close()  # as `head` does when it has its lines
     err = child.stderr.read()
     child.stderr.close()
-    child.wait(timeout=60)
+    child.wait(timeout=300)
     assert "Broken pipe" not in err
     assert "Traceback" not in err
 
@@ -240,7 +240,7 @@ def test_help_lists_the_commands_without_importing_them():
         "import sys\nfrom mixnorm.commands.main import main\nsys.argv = ['mixnorm', '--help']\n"
         "try:\n    main()\nexcept SystemExit:\n    print([m for m in sys.modules if m.startswith('mixnorm.eeg')])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert "train" in done.stdout
     assert "predict" in done.stdout
     assert done.stdout.strip().endswith("[]")
@@ -253,6 +253,6 @@ def test_version_and_unknown_commands():
 
 def test_without_click_the_command_names_the_extra():
     code = "import sys; sys.modules['click'] = None\nfrom mixnorm.commands.main import main\nmain()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert 'pip install "mixnorm[cli]"' in done.stderr

@@ -16,7 +16,7 @@ sys.meta_path.insert(0, Missing())
 
 
 def run(code):
-    return subprocess.run([sys.executable, "-c", BLOCKED + code], capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, "-c", BLOCKED + code], capture_output=True, text=True, timeout=300)
 
 
 def test_core_and_arrays_work(tmp_path):

@@ -96,7 +96,8 @@ def run_dask(work: Work, units: Iterable[Unit], address: str | None) -> Iterator
         except distributed.KilledWorker as error:
             raise WorkerError(f"Dask workers died repeatedly ({error}). {_CONTINUE}") from error
         finally:
-            client.cancel(futures)
+            if client.status == "running":  # a lost scheduler has nothing left to cancel
+                client.cancel(futures)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ import sys
 import time
 import warnings
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from pathlib import Path
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -113,17 +114,36 @@ def _norm(v: np.ndarray, p: float):
 
 
 def value(case: Case, W: np.ndarray, b: np.ndarray):
-    """The objective at a point, in extended precision."""
-    W, b = np.asarray(W, dtype=np.longdouble), np.asarray(b, dtype=np.longdouble)
+    """The objective at a point, in extended precision.
+
+    x·w + b is (x − μ)·w + (b + μ·w), the first difference being exact and the last bracket a sum of fractions: beside
+    offsets of 1e6 even extended precision would lose what a certificate of 1e-13 is about.
+    """
     total, loss = np.sum(case.s, dtype=np.longdouble), np.longdouble(0)
     for w, c, rows in zip(W, b, case.rows, strict=True):
         X, y, s = (np.asarray(part[rows], dtype=np.longdouble) for part in (case.X, case.y, case.s))
-        loss += np.sum(s * np.maximum(0, 1 - y * (X @ w + c)) ** 2) / total
+        mean = case.X[rows].mean(axis=0)
+        middle = _extended(_fraction(c) + sum(_fraction(m) * _fraction(v) for m, v in zip(mean, w, strict=True)))
+        loss += (
+            np.sum(s * np.maximum(0, 1 - y * ((X - mean) @ np.asarray(w, dtype=np.longdouble) + middle)) ** 2) / total
+        )
+    W = np.asarray(W, dtype=np.longdouble)
     V = W
     if case.align:
         V = np.stack([alignment(case, rows) @ w for w, rows in zip(W, case.rows, strict=True)])
     spread = case.similarity * np.sum((V - V.mean(axis=0)) ** 2)
     return loss + spread + np.longdouble(case.alpha) * _penalty(case, W)
+
+
+def _fraction(number) -> Fraction:
+    """A number of double or extended precision, exactly."""
+    high = float(number)
+    return Fraction(high) + Fraction(float(number - high))
+
+
+def _extended(fraction: Fraction) -> np.longdouble:
+    high = float(fraction)
+    return np.longdouble(high) + np.longdouble(float(fraction - Fraction(high)))
 
 
 def _penalty(case: Case, W: np.ndarray):

@@ -16,7 +16,12 @@ from mixnorm.core.arrays import Array, namespace, positive_part
 
 _MAX_OUTER = 100
 _MAX_INNER = 60
-_TOL = 1e-14  # the next step of a quadratically convergent method would be far below rounding
+#: A last Newton step this small leaves an error of the order of its square times p, far below rounding; asking for more
+#: would be asking for digits that t^p does not have, since it multiplies the rounding of t by p.
+_SMALL_STEP = 1e-10
+#: Halving a bracket gains no such digits: it goes on until the bracket is of the size of the rounding of t^p, in units
+#: of p.
+_SMALL_BRACKET = 4e-15
 
 
 def prox_lq(blocks: Array, threshold: Array, q: float) -> Array:
@@ -92,8 +97,9 @@ def _magnitudes(u: Array, tau: Array, q: float) -> Array:
         grows = total > 1  # then N is too small
         low, high = xp.where(grows, N, low), xp.where(grows, high, N)
         N_next = _newton_outer(N, r, t, tau, total, q)
-        N_next = xp.where((N_next >= low) & (N_next <= high), N_next, (low + high) / 2)
-        done = xp.abs(N_next - N) <= _TOL * N_next
+        inside = (N_next >= low) & (N_next <= high)
+        N_next = xp.where(inside, N_next, (low + high) / 2)
+        done = xp.abs(N_next - N) <= xp.where(inside, _SMALL_STEP, max(1.0, p) * _SMALL_BRACKET) * N_next
         N = N_next
         if bool(xp.all(done | (total == 0))):
             break
@@ -125,7 +131,7 @@ def _solve_inner(u: Array, tau: Array, N: Array, t: Array, p: float) -> Array:
         power = N * t**p
         step = (power + tau * t - u) / (p * power / xp.where(t > 0, t, 1.0) + tau)
         t_next = xp.minimum(positive_part(t - step), bound)
-        done = bool(xp.all(xp.abs(t_next - t) <= _TOL * bound))
+        done = bool(xp.all(xp.abs(t_next - t) <= _SMALL_STEP * bound))
         t = t_next
         if done:
             break

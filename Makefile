@@ -7,7 +7,7 @@ LOWEST := .venv-lowest
 # The lines that no test reaches. Coverage makes the tests about a half slower; `make test COVERAGE=` runs without it.
 COVERAGE ?= --cov --cov-report=term-missing:skip-covered
 
-.PHONY: demo test test-lowest lint format clean
+.PHONY: demo test test-lowest lint format docs clean
 
 demo: $(STAMP)
 	$(BIN)/mixnorm study simulated --jobs -1
@@ -18,6 +18,11 @@ test: $(STAMP)
 # The lowest versions that pyproject.toml promises.
 test-lowest: $(LOWEST)/installed
 	$(LOWEST)/bin/python -m pytest -n auto tests/core tests/solvers tests/estimators
+
+# The site, in docs/_build/html; `make docs GALLERY=0` leaves out the pictures of the gallery, which take most of the time.
+GALLERY ?= 1
+docs: .venv/installed-docs
+	$(BIN)/sphinx-build -W --keep-going -q -D plot_gallery=$(GALLERY) -c docs . docs/_build/html
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks examples
@@ -33,6 +38,10 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
 	touch $(STAMP)
 
+.venv/installed-docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $@
+
 $(LOWEST)/installed: pyproject.toml .ci/lowest_versions.py
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python .ci/lowest_versions.py > $(LOWEST)/constraints.txt
@@ -41,4 +50,4 @@ $(LOWEST)/installed: pyproject.toml .ci/lowest_versions.py
 	touch $(LOWEST)/installed
 
 clean:
-	rm -rf .venv $(LOWEST) mixnorm-results .coverage
+	rm -rf .venv $(LOWEST) mixnorm-results .coverage docs/_build docs/api docs/gallery

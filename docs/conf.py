@@ -1,12 +1,13 @@
 """Settings of the documentation site; `make docs` builds it.
 
-The source folder is the root of the repository, so that links between docs, benchmarks, CONTRIBUTING.md and CHANGELOG.md
-work on the site as they do in the repository.
+The source folder is the root of the repository, so that links between docs, benchmarks, CONTRIBUTING.md and
+CHANGELOG.md work on the site as they do in the repository.
 """
 
 import os
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 from docutils import nodes
@@ -22,8 +23,8 @@ author = copyright = "mixnorm developers"
 version = release = mixnorm.__version__
 root_doc = "docs/index"
 include_patterns = ["docs/**", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/*.md", "benchmarks/solvers_race/*.md"]
-exclude_patterns = ["docs/_build", "docs/_templates", "docs/gallery/*.ipynb", "docs/gallery/*.py", "docs/gallery/*.md5"]
-templates_path = ["_templates"]
+exclude_patterns = ["docs/_build", "docs/_templates"]
+templates_path = [str(ROOT / "docs" / "_templates")]  # Sphinx looks in the source folder, too
 
 extensions = [
     "myst_parser",
@@ -73,6 +74,7 @@ sphinx_gallery_conf = {
     "reference_url": {"mixnorm": None},
     "backreferences_dir": "docs/gallery/backreferences",
     "abort_on_example_error": True,
+    "write_computation_times": False,
 }
 
 # Pages
@@ -87,6 +89,7 @@ html_theme_options = {
     "logo": {"text": "mixnorm"},
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
+    "back_to_top_button": False,
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
@@ -107,14 +110,15 @@ def _mathml(self, node: nodes.math | nodes.math_block, as_block: bool) -> None:
 def _without_foreign_references(_app, _what, _name, _object, _options, lines: list[str]) -> None:
     """Inherited docstrings of scikit-learn refer to its own pages, which are known only with DOCS_ONLINE=1."""
     if not intersphinx_mapping:
-        lines[:] = [re.sub(r":ref:`([^<`]*?)\s*<[^>`]*>`", r"\1", line) for line in lines]
+        lines[:] = [re.sub(r":ref:`([^<`]*?)(?:\s*<[^>`]*>)?`", r"\1", line) for line in lines]
 
 
 def setup(app):
     """Register the renderer of formulas."""
     app.connect("autodoc-process-docstring", _without_foreign_references)
-    renderers = ((lambda self, node: _mathml(self, node, block), None) for block in (False, True))
-    app.add_html_math_renderer("mathml", *renderers)
+    app.add_html_math_renderer(
+        "mathml", (partial(_mathml, as_block=False), None), (partial(_mathml, as_block=True), None)
+    )
 
 
 html_math_renderer = "mathml"

@@ -2,12 +2,13 @@
 Several subjects together, and a new one
 ========================================
 
-Subjects who use the same electrodes can be trained jointly: the group norm selects electrodes for all of them, and the
-similarity term keeps their classifiers close to each other. A new subject starts from what the others have in common.
+Subjects who use the same electrodes can be trained jointly: the group norm selects electrodes for all of them, and
+the similarity term keeps their classifiers close to each other. A new subject starts from what the others have in
+common.
 """
 
 # %%
-# Five simulated subjects with 60 trials each. The last one is kept apart as the new subject.
+# Six simulated subjects, 60 training trials each. The last one is kept apart as the new subject.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -2,8 +2,9 @@
 Table 1 of the paper
 ====================
 
-The paper compares its methods on simulated data in which 8 of 16 electrodes carry the response. The plan ``simulated`` repeats
-this; here it has two splits and three methods, so that it takes seconds. ``mixnorm study simulated`` runs all of it.
+The paper compares its methods on simulated data in which 8 of 16 electrodes carry the response. The plan
+``simulated`` repeats this; here it has two splits and three methods, so that it takes seconds. ``mixnorm study
+simulated`` runs all of it.
 """
 
 # %%

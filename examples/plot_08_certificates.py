@@ -2,8 +2,9 @@
 Paths and certificates
 ======================
 
-:func:`mixnorm.group_svc_path` solves a sequence of problems from the largest alpha, where no electrode is selected, down.
-Each solution has a certificate: the relative duality gap, a bound on how far its objective can be from the optimum.
+:func:`mixnorm.group_svc_path` solves a sequence of problems from the largest alpha, where no electrode is selected,
+down. Each solution has a certificate: the relative duality gap, a bound on how far its objective can be from the
+optimum.
 """
 
 # %%
@@ -20,8 +21,8 @@ path = group_svc_path(data.X, data.y, alphas=60)
 norms = np.linalg.norm(path.coefs.reshape(len(path.alphas), len(data.ch_names), -1), axis=2)
 
 # %%
-# Left: the norm of the coefficients of every electrode. Those that carry the response enter first. Right: the gap of every
-# solution, and the tolerance that was asked for.
+# Left: the norm of the coefficients of every electrode. Those that carry the response enter first. Right: the gap of
+# every solution, and the tolerance that was asked for.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 for name, norm in zip(data.ch_names, norms.T, strict=True):

@@ -2,8 +2,8 @@
 A study of your own
 ===================
 
-A plan says which methods are compared on which data. A study that is stopped continues where it was. This one compares three
-methods at two numbers of training trials, on a file of epochs that is written first.
+A plan says which methods are compared on which data. A study that is stopped continues where it was. This one
+compares three methods at two numbers of training trials, on a file of epochs that is written first.
 """
 
 # %%
@@ -53,8 +53,8 @@ print(table(read_results(folder / "results")))
 
 frame = load_results(folder / "results")
 means = frame.groupby(["method", "n_train"])["auc"].mean().unstack()
-axes = means.plot.bar(rot=0, ylabel="AUC", figsize=(6, 3.4))
-axes.set_ylim(0.5, 1)
-axes.legend(title="training trials")
+axes = means.plot.bar(rot=0, ylabel="AUC in percent", figsize=(6, 3.4))
+axes.set_ylim(50, 100)
+axes.legend(title="training trials", loc="upper left")
 plt.tight_layout()
 plt.show()

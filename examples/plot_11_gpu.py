@@ -2,8 +2,8 @@
 The same on a GPU
 =================
 
-Inside :func:`mixnorm.use_device` all problems of a fit (folds, alphas, values of q) are solved together on a device. Arrays
-stay NumPy arrays. This example takes the GPU if there is one, and the CPU otherwise.
+Inside :func:`mixnorm.use_device` all problems of a fit (folds, alphas, values of q) are solved together on a device.
+Arrays stay NumPy arrays. This example takes the GPU if there is one, and the CPU otherwise.
 """
 
 # %%

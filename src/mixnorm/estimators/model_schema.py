@@ -92,7 +92,8 @@ def _sensors_agree(values: Mapping[str, Any]) -> str | None:
     groups, shape = values["groups_"], values["_epochs_shape"]
     if len(np.unique(groups)) < len(groups):
         return "'groups_' must be labels that differ"
-    if len(groups) != shape[0] if shape is not None else len(groups) > values["n_features_in_"]:
+    fits = len(groups) == shape[0] if shape is not None else 1 <= len(groups) <= values["n_features_in_"]
+    if not fits:
         return f"'groups_' has {len(groups)} labels, which do not fit {values['n_features_in_']} features"
     return None
 

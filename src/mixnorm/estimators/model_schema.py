@@ -125,6 +125,12 @@ def _subjects_agree(values: Mapping[str, Any]) -> str | None:
     return None
 
 
+def _weights_are_normal(values: Mapping[str, Any]) -> str | None:
+    weights = values["_group_weights"]
+    tiny = (weights > 0) & (weights < np.finfo(float).tiny)
+    return "'_group_weights' must not be subnormal numbers" if tiny.any() else None
+
+
 #: What is known of the recording of mne.Epochs; see `mixnorm.estimators.inputs.Trials`.
 _RECORDING = Record(
     {
@@ -212,6 +218,7 @@ JOINT = SUBJECTS | Record(
         "newcomer_gains_": or_none(Array("f", "M", "H")),
         "strength_": Number(0, inf),
     },
+    [_weights_are_normal],
 )
 
 JOINT_GRID = Record(

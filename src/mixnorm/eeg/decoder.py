@@ -127,6 +127,19 @@ class Decoder:
         """Names of the electrodes the classifier uses."""
         return tuple(self.feature_names[int(group)] for group in self.classifier.selected_groups_)
 
+    @property
+    def filters_(self) -> NDArray[np.float64]:
+        """Weights (times, channels) of `feature_names` in 1/µV; clipping is not linear and left out."""
+        return self.classifier.filters_ / self.scaler.scale_
+
+    @property
+    def patterns_(self) -> NDArray[np.float64]:
+        """Patterns (times, channels) of `feature_names` in µV per unit of score, for topographies.
+
+        Plot these and not the weights: weights also cancel noise, and do not show where a signal comes from.
+        """
+        return self.classifier.patterns_ * self.scaler.scale_
+
     def matched(self, recording: Recording | EpochedRecording) -> Recording | EpochedRecording:
         """The recording with the channels of the decoder, in their order; an error where one is missing."""
         missing = [name for name in self.ch_names if name not in recording.ch_names]

@@ -162,6 +162,7 @@ class GroupSVCCV(SingleSubject):
         warn_unconverged(solved, self.tol, stacklevel=TO_THE_USER)
         self._keep(trials, found.stack, found.solutions[alpha], objectives[best].norm_order)
         self._keep_noise(quadratics[best])
+        self._keep_pattern(trials, weights)
         self.path_coefs_ = np.stack([s.W[0, 0, :, -1] for s in found.solutions]).astype(trials.dtype)
         self.path_intercepts_ = np.stack([s.b[0, 0, -1] for s in found.solutions]).astype(trials.dtype)
         return self

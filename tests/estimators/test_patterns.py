@@ -54,7 +54,7 @@ def test_patterns_are_in_model_files_and_missing_ones_are_named(trials, tmp_path
     loaded = load(tmp_path / "m.mixnorm")
     assert_array_equal(loaded.patterns_, model.patterns_)
     del loaded._pattern
-    with pytest.raises(AttributeError, match="has no patterns_: it was loaded from a file of version 0.1"):
+    with pytest.raises(AttributeError, match=r"has no patterns_: it was loaded from a file of version 0.1"):
         _ = loaded.patterns_
 
 

@@ -109,7 +109,7 @@ class StreamDecoder:
     def reorder(self, ch_names: Sequence[str]) -> None:
         """Take the next chunks with these channels, for instance after an amplifier was connected again."""
         names = tuple(ch_names)
-        needed = _needed(self._decoder, self._used)
+        needed = needed_channels(self._decoder)
         missing = [name for name in needed if name not in names]
         if missing:
             raise ValueError(f"The stream has no channel {', '.join(missing)}, which the model needs.")
@@ -242,10 +242,10 @@ def used_features(decoder: Decoder) -> list[int]:
     return [int(group) for group in decoder.classifier.selected_groups_]
 
 
-def _needed(decoder: Decoder, used: Sequence[int]) -> tuple[str, ...]:
+def needed_channels(decoder: Decoder) -> tuple[str, ...]:
     """Channels that the scores depend on, in the order of the decoder: used ones and those of the reference."""
     reference = decoder.preparation.reference
     if reference == "average":
         return decoder.ch_names
-    names = {decoder.feature_names[feature] for feature in used} | set(reference or ())
+    names = {decoder.feature_names[feature] for feature in used_features(decoder)} | set(reference or ())
     return tuple(name for name in decoder.ch_names if name in names)

@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import secrets
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,19 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file for reading; an OSError for anything else.
+
+    A pipe would wait for a writer that may never come, and a device such as `/dev/zero` never ends. The open file is
+    examined, and not the path, which could be replaced in between.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(f"{path} is not a regular file.")
+    return os.fdopen(handle, "rb")
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:

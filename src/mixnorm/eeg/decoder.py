@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.core.schema import SchemaError, shown
 from mixnorm.eeg.cutting import windows_inside
+from mixnorm.eeg.decoder_schema import check_decoder
 from mixnorm.eeg.design import Design, prepare
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
@@ -20,6 +22,8 @@ from mixnorm.estimators.svc import GroupSVC
 from mixnorm.estimators.svc_cv import GroupSVCCV
 
 _LEARNED = ("lower_", "upper_", "center_", "scale_")
+# The arrays of the classifier, in the file of the decoder.
+_NESTED = "classifier/"
 # A model file can name only these classes: loading must not execute what the file chooses.
 _CLASSIFIERS = {"GroupSVC": GroupSVC, "GroupSVCCV": GroupSVCCV}
 
@@ -206,31 +210,40 @@ class Decoder:
             "ch_names": list(self.ch_names),
             "feature_names": list(self.feature_names),
             "unit": "µV",
-            "classifier_class": type(self.classifier).__name__,
-            "classifier": inner,
         }
         own = {"times": self.times, **{f"scaler/{name}": getattr(self.scaler, name) for name in _LEARNED}}
-        return header, own | {f"classifier/{name}": array for name, array in arrays.items()}
+        check_decoder(header | own, self.classifier)
+        header |= {"classifier_class": type(self.classifier).__name__, "classifier": inner}
+        return header, own | {f"{_NESTED}{name}": array for name, array in arrays.items()}
 
     @classmethod
     def _from_archive(cls, header: dict[str, Any], arrays: dict[str, NDArray]) -> Decoder:
-        """The decoder that `_to_archive` described."""
-        name = header["classifier_class"]
-        if name not in _CLASSIFIERS:
-            raise ValueError(f"A decoder holds one of {', '.join(_CLASSIFIERS)}, but this one holds {name!r}.")
-        prefix = "classifier/"
-        nested = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-        preparation = Preparation.from_dict(header["preparation"])
+        """The decoder that `_to_archive` described; everything is checked before it is used (`check_decoder`)."""
+        values = {key: value for key, value in header.items() if key not in ("classifier", "classifier_class")}
+        values |= {key: array for key, array in arrays.items() if not key.startswith(_NESTED)}
+        nested = {key.removeprefix(_NESTED): array for key, array in arrays.items() if key.startswith(_NESTED)}
+        classifier = _classifier(header.get("classifier_class"), header.get("classifier"), nested)
+        check_decoder(values, classifier)
+        preparation = Preparation.from_dict(values["preparation"])
         scaler = preparation.scaler()
         for learned in _LEARNED:
-            setattr(scaler, learned, arrays[f"scaler/{learned}"])
+            setattr(scaler, learned, values[f"scaler/{learned}"])
         scaler.n_channels_in_ = len(scaler.scale_)
         return cls(
             preparation=preparation,
-            sfreq=np.nan if header["sfreq"] is None else float(header["sfreq"]),
-            ch_names=tuple(header["ch_names"]),
-            feature_names=tuple(header["feature_names"]),
-            times=arrays["times"],
+            sfreq=np.nan if values["sfreq"] is None else float(values["sfreq"]),
+            ch_names=tuple(values["ch_names"]),
+            feature_names=tuple(values["feature_names"]),
+            times=values["times"],
             scaler=scaler,
-            classifier=_CLASSIFIERS[name]._from_archive(header["classifier"], nested),
+            classifier=classifier,
         )
+
+
+def _classifier(name: Any, header: Any, arrays: dict[str, NDArray]) -> Any:
+    """The fitted classifier of a decoder's file."""
+    if not isinstance(name, str) or name not in _CLASSIFIERS:
+        raise SchemaError(f"A decoder holds one of {', '.join(_CLASSIFIERS)}, but this one holds {shown(name)}.")
+    if not isinstance(header, dict):
+        raise SchemaError("'classifier' is missing.")
+    return _CLASSIFIERS[name]._from_archive(header, arrays)

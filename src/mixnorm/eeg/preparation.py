@@ -9,10 +9,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.core.schema import Either, Many, Number, Record, Text, Whole, Word, check, or_none
 from mixnorm.eeg.filters import FAMILIES, PHASES, design_sos
 from mixnorm.eeg.scaling import SCALINGS, ChannelScaler
 
 REDUCTIONS = ("pick", "mean")
+#: Filters of a higher order are unstable, and one of order 1e9 would never be ready.
+_HIGHEST_ORDER = 50
+
+_SPAN = or_none(Many(Number(-1e4, 1e4), least=2, most=2))
+_COUNT = or_none(Whole(1, 1_000_000))
+#: The fields as files have them (model files, plans); a new field needs a line here.
+FIELDS = Record(
+    optional={
+        "reference": or_none(Either(Text(), Many(Text(), least=1, most=10_000))),
+        "band": or_none(Many(or_none(Number(0, 1e9)), least=2, most=2)),
+        "family": Word(*FAMILIES),
+        "order": Whole(1, _HIGHEST_ORDER),
+        "ripple": Number(0, 1000),
+        "phase": Word(*PHASES),
+        "window": _SPAN,
+        "n_samples": _COUNT,
+        "decimation": _COUNT,
+        "reduce": Word(*REDUCTIONS),
+        "baseline": _SPAN,
+        "scaling": Word(*SCALINGS),
+        "clip": or_none(Number(0)),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -110,6 +134,10 @@ class Preparation:
             value = getattr(self, name)
             if value is not None and (value != int(value) or value < 1):
                 raise ValueError(f"Invalid value for '{name}': it must be an integer above 0, but got {value}.")
+            if value is not None:
+                object.__setattr__(self, name, int(value))
+        if self.order > _HIGHEST_ORDER:
+            raise ValueError(f"Invalid value for 'order': it must be at most {_HIGHEST_ORDER}, but got {self.order}.")
 
     @classmethod
     def preset(cls, name: str) -> Preparation:
@@ -141,6 +169,7 @@ class Preparation:
         unknown = set(description) - {field.name for field in fields(cls)}
         if unknown:
             raise ValueError(f"Unknown field of a preparation: {', '.join(sorted(unknown))}.")
+        check(FIELDS, description, "Invalid preparation")
         return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in description.items()})
 
     def describe(self) -> str:

@@ -4,18 +4,14 @@ A ``.mixnorm`` file holds ``header.json`` and one ``.npy`` member per array (nev
 class and its parameters, describes the model (channel names in order, classes, versions), and holds the SHA-256 of
 every array. The header has a checksum too, so that a truncated or altered file is detected.
 
+`mixnorm.estimators.archive` reads the container within limits of size. `mixnorm.estimators.model_schema` lists what an
+estimator's file may hold; every value is checked against it before it is used, and before it is saved.
+
 A class that can be saved has ``_to_archive() -> (header, arrays)`` and ``_from_archive(header, arrays)`` and an entry
 in the table below. A file cannot name code to import.
 """
 
 import contextlib
-import hashlib
-import io
-import json
-import lzma
-import struct
-import zipfile
-import zlib
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -27,10 +23,13 @@ import sklearn
 from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.core.arrays import is_array, is_numpy_array, to_numpy
-from mixnorm.core.files import whole_file
+from mixnorm.core.schema import SchemaError, shown
+from mixnorm.estimators.archive import ModelFileError, read_archive, refusing, write_archive
+from mixnorm.estimators.model_schema import check_estimator
 from mixnorm.version import __version__
 
-FORMAT = 1
+__all__ = ["Archivable", "ModelFileError", "check_model_path", "load", "save"]
+
 _CLASSES = {
     "GroupSVC": "mixnorm.estimators.svc:GroupSVC",
     "GroupSVCCV": "mixnorm.estimators.svc_cv:GroupSVCCV",
@@ -41,29 +40,8 @@ _CLASSES = {
     "SensorSelector": "mixnorm.estimators.selector:SensorSelector",
     "Decoder": "mixnorm.eeg.decoder:Decoder",
 }
-#: Largest uncompressed size of one array (a small file could declare a huge one).
-_MAX_BYTES = 4 << 30
-
-
-#: Errors that zipfile, json and NumPy raise for a file that `save` did not write or that was altered. An altered flag
-#: can also request a password (RuntimeError), or another compression or zip version (NotImplementedError, a subclass).
-_UNREADABLE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    AttributeError,
-    EOFError,
-    KeyError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-
-
-class ModelFileError(ValueError):
-    """An invalid model file: truncated, altered, of another format, or not a model file."""
+#: Deepest nesting of an encoded value: splits of a cross-validation, a list of tuples of arrays, have 3.
+_DEEPEST = 8
 
 
 def save(model, path) -> None:
@@ -83,21 +61,13 @@ def save(model, path) -> None:
     if name not in _CLASSES or not hasattr(model, "_to_archive"):
         raise TypeError(f"{name} cannot be saved; only {', '.join(_CLASSES)} can.")
     header, arrays = model._to_archive()
-    members = {key: _array_bytes(value) for key, value in arrays.items()}
-    header = {
-        "format": FORMAT,
-        "class": name,
-        "versions": {
-            "mixnorm": __version__,
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "sklearn": sklearn.__version__,
-        },
-        "arrays": {key: hashlib.sha256(data).hexdigest() for key, data in members.items()},
-        "model": header,
+    versions = {
+        "mixnorm": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "sklearn": sklearn.__version__,
     }
-    text = json.dumps(header, indent=1, allow_nan=False, sort_keys=True).encode()
-    _write(path, text, members)
+    write_archive(path, {"class": name, "versions": versions, "model": header}, arrays)
 
 
 def check_model_path(path: Path) -> None:
@@ -117,15 +87,19 @@ def load(path):
     -------
     The fitted model; its scores are bit-identical to those of the saved one.
     """
-    header, arrays = _read(Path(path))
-    if header.get("class") not in _CLASSES:
-        raise ModelFileError(f"{path}: unknown class of model, {header.get('class')!r}.")
-    module, name = _CLASSES[header["class"]].split(":")
+    path = Path(path)
+    header, arrays = read_archive(path)
+    given = header.get("class")
+    if not isinstance(given, str) or given not in _CLASSES:
+        raise ModelFileError(f"{path}: unknown class of model, {shown(given)}.")
+    module, name = _CLASSES[given].split(":")
     cls = getattr(import_module(module), name)
-    try:
+    with refusing(path, f"the header does not describe a {name}"):
         return cls._from_archive(header["model"], arrays)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{path}: the header does not describe a {name} ({error}).") from error
+
+
+#: Attributes that scikit-learn keeps beside the fitted ones, about the routing of metadata to `fit`.
+_NOT_FITTED = ("_metadata_request",)
 
 
 class Archivable:
@@ -142,28 +116,46 @@ class Archivable:
 
     def _to_archive(self) -> tuple[dict, dict[str, np.ndarray]]:
         check_is_fitted(self)
+        known = self.get_params(deep=False)
         params, values, arrays = {}, {}, {}
-        for name, value in self.get_params(deep=False).items():
+        for name, value in known.items():
             with contextlib.suppress(TypeError):
                 params[name] = _encode(value)
         for name, value in vars(self).items():
-            if name in self.get_params(deep=False) or name in self._not_archived:
+            if name in known or name in (*self._not_archived, *_NOT_FITTED):
                 continue
             if isinstance(value, np.ndarray) or (is_array(value) and not is_numpy_array(value)):
                 arrays[name] = _plain_array(name, to_numpy(value))
             else:
                 values[name] = _encode(value)
+        _checked(type(self).__name__, params, values, arrays, known)
         return {"params": params, "fitted": values}, arrays
 
     @classmethod
     def _from_archive(cls, header: dict, arrays: dict[str, np.ndarray]):
+        if set(header) != {"params", "fitted"} or not all(isinstance(part, dict) for part in header.values()):
+            raise SchemaError(f"it must have 'params' and 'fitted', but has {shown(header)}.")
         known = cls().get_params(deep=False)
-        model = cls(**{name: _decode(value) for name, value in header["params"].items() if name in known})
-        for name, value in header["fitted"].items():
-            setattr(model, name, _decode(value))
-        for name, array in arrays.items():
-            setattr(model, name, array)
+        params, fitted = _checked(cls.__name__, header["params"], header["fitted"], arrays, known)
+        model = cls(**params)
+        for name, value in fitted.items():
+            setattr(model, name, value)
         return model
+
+
+def _checked(name: str, params: dict, values: dict, arrays: dict, known: dict) -> tuple[dict, dict]:
+    """Decode parameters and fitted attributes; a `SchemaError` if they are not those of the class ``name``.
+
+    What is saved is checked in the encoded form too, so that every file that is written can be read.
+    """
+    params = {key: _decode(value) for key, value in params.items()}
+    fitted = {key: _decode(value) for key, value in values.items()}
+    twice = sorted(set(fitted) & set(arrays))
+    if twice:
+        raise SchemaError(f"{shown(twice[0])} occurs twice.")
+    fitted |= arrays
+    check_estimator(name, params, fitted, known)
+    return params, fitted
 
 
 def _encode(value):
@@ -183,16 +175,38 @@ def _encode(value):
     raise TypeError(f"{type(value).__name__} cannot be saved in a model file.")
 
 
-def _decode(value):
-    if not isinstance(value, dict):
+def _decode(value, depth: int = _DEEPEST):
+    """Return the value that `_encode` wrote; a `SchemaError` for anything that it does not write."""
+    if value is None or isinstance(value, bool | int | float | str):
         return value
-    (kind, content), *_ = value.items()
-    if kind == "float":
+    if not isinstance(value, dict) or len(value) != 1 or not depth:
+        raise SchemaError(f"{shown(value)} is not an encoded value.")
+    ((kind, content),) = value.items()
+    if kind == "float" and content in ("inf", "-inf", "nan"):
         return float(content)
+    if kind not in ("dict", "list", "tuple", "array") or not isinstance(content, list):
+        raise SchemaError(f"{shown(value)} is not an encoded value.")
     if kind == "dict":
-        return {_decode(key): _decode(item) for key, item in content}
-    items = [_decode(item) for item in content]
-    return np.array(items) if kind == "array" else tuple(items) if kind == "tuple" else items
+        return dict(_decode_pair(pair, depth - 1) for pair in content)
+    items = [_decode(item, depth - 1) for item in content]
+    if kind == "array":
+        return _decode_array(items)
+    return tuple(items) if kind == "tuple" else items
+
+
+def _decode_pair(pair, depth: int) -> tuple:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise SchemaError(f"{shown(pair)} is not a key and a value.")
+    key = _decode(pair[0], depth)
+    if not isinstance(key, bool | int | float | str | tuple | None):
+        raise SchemaError(f"{shown(key)} cannot be a key.")
+    return key, _decode(pair[1], depth)
+
+
+def _decode_array(items: list) -> np.ndarray:
+    if not all(isinstance(item, bool | int | float | str) for item in items):
+        raise SchemaError(f"{shown(items)} is not an array of numbers or text.")
+    return np.array(items)
 
 
 def _plain_array(name: str, array: np.ndarray) -> np.ndarray:
@@ -202,50 +216,3 @@ def _plain_array(name: str, array: np.ndarray) -> np.ndarray:
     if all(isinstance(item, str) for item in array.ravel()):
         return array.astype(str)
     raise TypeError(f"{name} holds Python objects ({array.ravel()[0]!r}, …), which cannot be saved in a model file.")
-
-
-def _write(path: Path, header: bytes, members: dict[str, bytes]) -> None:
-    everything: dict[str, bytes | str] = {"header.json": header, "header.sha256": hashlib.sha256(header).hexdigest()}
-    everything |= {f"{key}.npy": data for key, data in members.items()}
-    with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in everything.items():
-            # ZipInfo leaves out the time of writing, so that the same model always gives the same file.
-            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
-
-
-def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: this file does not exist.")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            text = archive.read("header.json")
-            if hashlib.sha256(text).hexdigest().encode() != archive.read("header.sha256"):
-                raise ModelFileError(f"{path}: the header was altered after the model was saved.")
-            header = json.loads(text)
-            if not isinstance(header, dict):
-                raise ModelFileError(f"{path}: the header is not a JSON object.")
-            if header.get("format") != FORMAT:
-                raise ModelFileError(
-                    f"{path}: file format {header.get('format')!r} is not supported; this version reads {FORMAT}."
-                )
-            return header, {key: _read_array(archive, path, key, sha) for key, sha in header["arrays"].items()}
-    except ModelFileError:
-        raise
-    except _UNREADABLE as error:
-        raise ModelFileError(f"{path}: not a model file, or truncated or altered ({error}).") from error
-
-
-def _read_array(archive: zipfile.ZipFile, path: Path, key: str, sha: str) -> np.ndarray:
-    info = archive.getinfo(f"{key}.npy")
-    if info.file_size > _MAX_BYTES:
-        raise ModelFileError(f"{path}: array {key!r} claims {info.file_size} bytes, more than the limit for a model.")
-    data = archive.read(info)
-    if hashlib.sha256(data).hexdigest() != sha:
-        raise ModelFileError(f"{path}: array {key!r} was altered after the model was saved.")
-    return np.load(io.BytesIO(data), allow_pickle=False)
-
-
-def _array_bytes(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    return buffer.getvalue()

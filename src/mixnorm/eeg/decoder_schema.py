@@ -1,0 +1,70 @@
+"""What the model file of a decoder may hold beside its classifier: channels, rate, preparation, scaling.
+
+To store something new, add a line to ``optional`` of `DECODER` (files of earlier versions do not have it): a key of
+the header, or ``name`` of an array ``name.npy``. The fields of a preparation are in `mixnorm.eeg.preparation.FIELDS`,
+the attributes of a classifier in `mixnorm.estimators.model_schema`.
+
+Sizes: C channels after re-referencing, N samples per channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from mixnorm.core.schema import Array, Many, Number, Record, SchemaError, Text, Word, check, or_none
+from mixnorm.eeg.preparation import FIELDS
+
+# A window of this many samples, hours at any rate, is no window; cutting it would need all memory.
+_MOST_SAMPLES = 10_000_000
+_NAMES = Many(Text(), least=1, most=100_000)
+
+
+def _channels_agree(values: Mapping[str, Any]) -> str | None:
+    for key in ("ch_names", "feature_names"):
+        if len(set(values[key])) < len(values[key]):
+            return f"'{key}' must be names that differ"
+    missing = [name for name in values["feature_names"] if name not in set(values["ch_names"])]
+    return f"'ch_names' lacks {missing[0]!r}, which is in 'feature_names'" if missing else None
+
+
+def _times_agree(values: Mapping[str, Any]) -> str | None:
+    if np.any(np.diff(values["times"]) <= 0):
+        return "'times' must increase"
+    rate = values["sfreq"] or 0.0
+    for name in ("window", "baseline"):
+        span = values["preparation"].get(name)
+        if span is not None and max(map(abs, span)) * rate > _MOST_SAMPLES:
+            return f"'{name}' of the preparation is longer than {_MOST_SAMPLES} samples"
+    return None
+
+
+#: Header and arrays of a decoder, without those of its classifier.
+DECODER = Record(
+    {
+        "preparation": FIELDS,
+        "sfreq": or_none(Number(0, 1e7, above=True)),
+        "ch_names": _NAMES,
+        "feature_names": Many(Text(), least=1, most=100_000, size="C"),
+        "unit": Word("µV"),
+        "times": Array("f", "N"),
+        "scaler/center_": Array("f", "C"),
+        "scaler/scale_": Array("f", "C", low=1e-300),
+        "scaler/lower_": Array("f", "C", low=-inf, high=inf),
+        "scaler/upper_": Array("f", "C", low=-inf, high=inf),
+    },
+    rules=[_channels_agree, _times_agree],
+)
+
+
+def check_decoder(values: Mapping[str, Any], classifier: Any) -> None:
+    """Raise a `SchemaError` if the content of a model file is not that of a decoder with this classifier."""
+    check(DECODER, values, "decoder")
+    shape = len(values["feature_names"]), len(values["times"])
+    if getattr(classifier, "_epochs_shape", None) != shape:
+        raise SchemaError(f"the classifier is not one for trials of {shape[0]} channels and {shape[1]} samples.")
+    if not np.array_equal(classifier.groups_, np.arange(shape[0])):
+        raise SchemaError("the sensors of the classifier must be the numbers of the channels.")

@@ -36,7 +36,7 @@ class Source:
         self.lost_until = -1  # last sample so far that was lost in a used channel
 
     def chunk(self, grid):
-        """Chunk, events, number of samples lost before it, and whether the next chunk has another order of channels."""
+        """Chunk, events, number of samples lost before it, and whether the next chunk has another order."""
         rng, n_samples = self.rng, int(self.rng.integers(0, 33))
         lost = self._lost()
         if lost:
@@ -86,7 +86,7 @@ def resident():
 
 
 def soak(n_chunks, seconds=np.inf, seed=0, memory=resident):
-    """Run; return counts, growth of memory in bytes after the first tenth, and seconds of each push (clock, processor)."""
+    """Run; return counts, growth of memory in bytes after the first tenth, and seconds of each push (clock, CPU)."""
     recording = simulated_recording(400, n_channels=8, n_informative=3, seed=7)
     decoder = Decoder.fit(recording, classifier=GroupSVC(alpha=0.3))
     grid = decoder.preparation.grid(decoder.sfreq)

@@ -164,7 +164,10 @@ LINEAR = INPUT | Record(
     rules=[_selected_agree],
 )
 
-SINGLE = LINEAR | Record({"coef_": Array("f", 1, "d"), "intercept_": Array("f", 1)})
+SINGLE = LINEAR | Record(
+    {"coef_": Array("f", 1, "d"), "intercept_": Array("f", 1)},
+    {"_pattern": Array("f", "d")},
+)
 
 #: The grid of `GroupSVCCV`; its leading axes, if any, are the ridges and the values of q.
 GRID = Record(

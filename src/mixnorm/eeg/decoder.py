@@ -17,6 +17,7 @@ from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
 from mixnorm.eeg.splitting import InOrder, fitted
+from mixnorm.eeg.training import Training
 from mixnorm.estimators.settings import SETTINGS
 from mixnorm.estimators.svc import GroupSVC
 from mixnorm.estimators.svc_cv import GroupSVCCV
@@ -84,6 +85,8 @@ class Decoder:
     scaler : ChannelScaler
     classifier : fitted estimator
         Has a `decision_function` of trials (n, channels, times).
+    training : Training or None
+        How it was trained and how well it does on held-out trials, where `mixnorm train` made it.
     """
 
     preparation: Preparation
@@ -93,6 +96,7 @@ class Decoder:
     times: NDArray[np.float64] = field(repr=False)
     scaler: ChannelScaler = field(repr=False)
     classifier: Any = field(repr=False)
+    training: Training | None = field(default=None, repr=False)
 
     @classmethod
     def fit(
@@ -210,6 +214,7 @@ class Decoder:
             "ch_names": list(self.ch_names),
             "feature_names": list(self.feature_names),
             "unit": "µV",
+            "training": None if self.training is None else self.training.to_dict(),
         }
         own = {"times": self.times, **{f"scaler/{name}": getattr(self.scaler, name) for name in _LEARNED}}
         check_decoder(header | own, self.classifier)
@@ -237,6 +242,7 @@ class Decoder:
             times=values["times"],
             scaler=scaler,
             classifier=classifier,
+            training=None if values.get("training") is None else Training.from_dict(values["training"]),
         )
 
 

@@ -90,7 +90,8 @@ class PipelineFile:
         self._pipeline = pipeline
 
     def _to_archive(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        steps, arrays = [], {}
+        steps: list[dict[str, Any]] = []
+        arrays: dict[str, np.ndarray] = {}
         for number, (name, step) in enumerate(self._pipeline.steps):
             header, own = _archived(name, step)
             steps.append({"name": name, **header})

@@ -64,14 +64,17 @@ class Process:
             [sys.executable, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         self.lines, self.errors, self.news = [], [], threading.Condition()
-        for source, kept in ((self.process.stdout, self.lines), (self.process.stderr, self.errors)):
-            threading.Thread(target=self._read, args=(source, kept), daemon=True).start()
+        pipes = (self.process.stdout, self.lines), (self.process.stderr, self.errors)
+        self.readers = [threading.Thread(target=self._read, args=pipe, daemon=True) for pipe in pipes]
+        for reader in self.readers:
+            reader.start()
 
     def _read(self, source, kept):
-        for line in source:
-            with self.news:
-                kept.append(line.rstrip("\n"))
-                self.news.notify_all()
+        with source:
+            for line in source:
+                with self.news:
+                    kept.append(line.rstrip("\n"))
+                    self.news.notify_all()
 
     def wait_for(self, condition, what, limit=120):
         """Wait until `condition(lines, errors)` holds."""
@@ -86,6 +89,8 @@ class Process:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(timeout=60)
+        for reader in self.readers:
+            reader.join(timeout=60)
 
 
 @pytest.fixture

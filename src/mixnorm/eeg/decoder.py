@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.cutting import windows_inside
 from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.evidence import USUAL_CORRELATION, FlashEvidence, flash_correlation
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
@@ -80,6 +81,8 @@ class Decoder:
     scaler : ChannelScaler
     classifier : fitted estimator
         Has a `decision_function` of trials (n, channels, times).
+    flash_correlation : float
+        Correlation of the held-out scores of flashes of one code within a character; see `FlashEvidence`.
     """
 
     preparation: Preparation
@@ -89,6 +92,7 @@ class Decoder:
     times: NDArray[np.float64] = field(repr=False)
     scaler: ChannelScaler = field(repr=False)
     classifier: Any = field(repr=False)
+    flash_correlation: float = USUAL_CORRELATION
 
     @classmethod
     def fit(
@@ -120,7 +124,18 @@ class Decoder:
             classifier = default_classifier()
         model = fitted(classifier, scaler.transform(X), y, groups)
         needed = tuple(ch_names or design.ch_names)
-        return cls(design.preparation, design.sfreq, needed, design.ch_names, design.times, scaler, model)
+        fields = design.preparation, design.sfreq, needed, design.ch_names, design.times, scaler, model
+        return cls(*fields, _correlation(model, design))
+
+    @property
+    def evidence(self) -> FlashEvidence:
+        """How a score changes the probabilities of symbols; an error for a decoder without calibration."""
+        if getattr(self.classifier, "calibration_", None) is None:
+            raise ValueError(
+                "This decoder has no calibration: its classifier was fitted without cross-validation, or by an "
+                "earlier version of mixnorm. Train one with `mixnorm train` (for few electrodes with --max-sensors)."
+            )
+        return FlashEvidence.of(self.classifier.calibration(), self.flash_correlation)
 
     @property
     def selected(self) -> tuple[str, ...]:
@@ -193,6 +208,7 @@ class Decoder:
             "ch_names": list(self.ch_names),
             "feature_names": list(self.feature_names),
             "unit": "µV",
+            "flash_correlation": self.flash_correlation,
             "classifier_class": type(self.classifier).__name__,
             "classifier": inner,
         }
@@ -220,4 +236,13 @@ class Decoder:
             times=arrays["times"],
             scaler=scaler,
             classifier=_CLASSIFIERS[name]._from_archive(header["classifier"], nested),
+            flash_correlation=float(header.get("flash_correlation", USUAL_CORRELATION)),  # not in earlier versions
         )
+
+
+def _correlation(model: Any, design: Design) -> float:
+    """The correlation of flashes from the held-out scores of a fit; the usual value where there are none."""
+    scores = getattr(model, "out_of_fold_scores_", None)
+    if scores is None or len(scores) != len(design):
+        return USUAL_CORRELATION
+    return flash_correlation(scores, design.y, design.stimulus, design.character)

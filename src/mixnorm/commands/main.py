@@ -26,6 +26,10 @@ COMMANDS = {
         "Write the tables and figures of a study, or the page of a selection.",
     ),
     "predict": ("mixnorm.commands.predict:predict", "Score every event of a recording."),
+    "spell": (
+        "mixnorm.commands.spell:spell_command",
+        "Spell a recording: text, probabilities, letters right by repetitions.",
+    ),
 }
 
 

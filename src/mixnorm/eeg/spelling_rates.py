@@ -27,7 +27,7 @@ class Timing:
         """Medians over a recording; None for epochs, which have no times."""
         times = [one.onset for one in flashes]
         gaps = [np.diff(onset) for onset in times if onset is not None]
-        if None in times or not sum(map(len, gaps)):
+        if len(gaps) < len(times) or not sum(map(len, gaps)):
             return None
         interval = float(np.median(np.concatenate(gaps)))
         between = [

@@ -98,8 +98,10 @@ def test_an_uncertain_slope_counts_less_and_a_chance_slope_nothing():
     sure, unsure = (FlashEvidence.of(Calibration(2.0, -1.0, error, -1.5), 0.0) for error in (0.0, 1.0))
     assert unsure.slope == pytest.approx(0.75 * sure.slope)
     assert unsure.offset == pytest.approx(0.75 * sure.offset)
-    for slope, error in ((1.0, 1.2), (-3.0, 0.1), (0.0, np.inf)):
-        assert FlashEvidence.of(Calibration(slope, 0.3, error, -1.5), 0.0) == FlashEvidence(0.0, 0.0, 0.0)
+    for slope in (1.0, -3.0):
+        chance = FlashEvidence.of(Calibration(slope, 0.3, 1.2, -1.5), 0.0)
+        assert chance.slope == pytest.approx(0.05 * 1.2)
+    assert FlashEvidence.of(Calibration(0.0, 0.3, np.inf, -1.5), 0.0) == FlashEvidence(0.0, 0.0, 0.0)
 
 
 def grouped_scores(rho, n_characters, rng, repetitions=15):

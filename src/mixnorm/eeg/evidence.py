@@ -25,6 +25,8 @@ from mixnorm.estimators.calibration import Calibration
 #: ρ where it cannot be estimated, and the number of characters that this value counts for beside an estimate. Chosen
 #: on development splits of uam-p300 (docs/letters.md), where single estimates from one character are too variable.
 USUAL_CORRELATION, USUAL_CHARACTERS = 0.08, 3
+#: The least slope of the evidence, in standard errors; so small that 180 flashes do not make a symbol probable.
+LEAST_SLOPE = 0.05
 
 
 @dataclass(frozen=True)
@@ -47,14 +49,17 @@ class FlashEvidence:
     def of(cls, calibration: Calibration, correlation: float) -> FlashEvidence:
         """From the sigmoid of held-out scores, whose slope is (μ₁ − μ₀)/σ² for normal scores of one variance.
 
-        The slope is multiplied by max(0, 1 − (error/slope)²): a slope within its standard error of 0 says nothing
-        about the symbol, and neither does a negative one.
+        The slope is multiplied by 1 − (error/slope)², because one that is within its standard error of 0 may be a
+        matter of chance. At least `LEAST_SLOPE` standard errors are left, and also of a negative slope: the order of
+        the symbols is then still that of the summed scores, and no symbol becomes probable.
         """
         slope, error = calibration.slope, calibration.slope_error
-        if slope <= error:
+        if not np.isfinite(error):  # all scores are equal
             return cls(0.0, 0.0, correlation)
-        sure = 1 - (error / slope) ** 2
-        return cls(sure * slope, sure * (calibration.intercept - calibration.log_odds), correlation)
+        if slope <= 0:
+            return cls(LEAST_SLOPE * error, 0.0, correlation)
+        sure = max(slope * (1 - (error / slope) ** 2), LEAST_SLOPE * error)
+        return cls(sure, sure * (calibration.intercept - calibration.log_odds) / slope, correlation)
 
     def log_ratio(self, score: float) -> float:
         """Return the log-likelihood ratio of one flash."""

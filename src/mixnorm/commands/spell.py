@@ -225,7 +225,7 @@ def _rates_lines(title: str, found: Sequence[Rates]) -> list[str]:
 
 def _draw(result: _Result, path: Path) -> None:
     from mixnorm.report.figures import save_figure
-    from mixnorm.report.letters import letters_figure
+    from mixnorm.report.letters_figure import letters_figure
 
     if result.by_repetition is None:
         raise ValueError("--figure shows how many letters are right, but the true text is not known; leave it out.")

@@ -213,7 +213,9 @@ RUNNERS = {"mixnorm": run_mixnorm, "python": run_python, "pip": check_pip, "make
 def test_commands_and_examples_run(page, folder, monkeypatch, request):
     names = {}
     for language, text in blocks(page):
-        if language == "toml":
+        if language == "toml" and "symbols" in text:
+            (folder / "matrix.toml").write_text(text, encoding="utf-8")
+        elif language == "toml":
             write_plan(folder / "my-plan.toml", text)
     for language, text in blocks(page):
         if language == "python":

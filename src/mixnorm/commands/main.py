@@ -30,6 +30,10 @@ COMMANDS = {
     "export": ("mixnorm.commands.export:export", "Write a model for another program: ONNX or BCI2000."),
     "info": ("mixnorm.commands.info:info", "Describe a model file."),
     "card": ("mixnorm.commands.card:card", "Write a model card: one page about a model."),
+    "spell": (
+        "mixnorm.commands.spell:spell_command",
+        "Spell a recording: text, probabilities, letters right by repetitions.",
+    ),
 }
 
 

@@ -34,6 +34,7 @@ from mixnorm.eeg import (
     prepare,
     read_recordings,
 )
+from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.eeg.splitting import auc_by_fold, held_out_scores
 from mixnorm.eeg.training import Training, calibration_bins
 from mixnorm.estimators.persistence import check_model_path
@@ -41,7 +42,12 @@ from mixnorm.estimators.settings import SETTINGS
 from mixnorm.estimators.svc_cv import GroupSVCCV
 from mixnorm.montage.decoders import decoder_on
 from mixnorm.montage.intervals import corrected_interval, mean_known
-from mixnorm.montage.preselection import PreselectedSVC
+from mixnorm.montage.preselection import PreselectedSVC, calibrated
+
+_ONE_CHARACTER = (
+    "Caution: all trials are of one character, so that the targets are always the same flash codes, and the folds are "
+    "neighbouring parts of one stretch of EEG. AUC and probabilities may be too high; spell known letters to check."
+)
 
 
 @click.command()
@@ -119,7 +125,8 @@ def _decoder(design: Design, runs: list[Any], model: GroupSVCCV | PreselectedSVC
         return Decoder.from_design(design, runs[0].ch_names, model)
     X, y, groups = design.to_sklearn()
     order = model.fit(design.preparation.scaler().fit(X).transform(X), y, groups).order_
-    return decoder_on(design, [design.ch_names[i] for i in order[: model.n_sensors]], model.classifier, runs)
+    chosen = [design.ch_names[i] for i in order[: model.n_sensors]]
+    return calibrated(decoder_on(design, chosen, model.classifier, runs), design, model)
 
 
 def _training(
@@ -157,6 +164,7 @@ def _report(decoder: Decoder, design: Design, by: str, aucs: list[float | None])
         "n_trials": len(design),
         "n_targets": int(design.y.sum()),
         "n_channels": len(design.ch_names),
+        "n_characters": _n_characters(design),
         "electrodes": list(decoder.selected),
         "alpha": float(decoder.classifier.alpha_),
         "times": decoder.times.tolist(),
@@ -164,15 +172,28 @@ def _report(decoder: Decoder, design: Design, by: str, aucs: list[float | None])
     }
 
 
+def _n_characters(design: Design) -> int | None:
+    """Number of characters; None where the recordings do not say which trials belong to one."""
+    known = design.character != UNKNOWN
+    if known.all():
+        return len(np.unique(design.character))
+    # A speller's recording without pauses: one character, if every code is either a target or not.
+    labels = {(int(code), int(label)) for code, label in zip(design.stimulus, design.y, strict=True)}
+    codes = {code for code, _ in labels}
+    return 1 if UNKNOWN not in codes and len(labels) == len(codes) else None
+
+
 def _text(report: dict[str, Any]) -> str:
     folds = ", ".join("–" if auc is None else f"{auc:.3f}" for auc in report["auc_by_fold"])
     chosen = report["electrodes"]
     auc = "–" if report["auc"] is None else f"{report['auc']:.3f}"
+    one = report["n_characters"] == 1
     return "\n".join(
         [
             f"{report['n_trials']} trials, {report['n_targets']} of them targets",
             f"AUC {auc}, leaving out one {report['folds_by']} fold at a time ({folds})",
             f"{len(chosen)} of {report['n_channels']} electrodes: {', '.join(chosen)}",
             f"model saved as {report['model']}",
+            *([_ONE_CHARACTER] if one else []),
         ]
     )

@@ -57,7 +57,7 @@ DECODER = Record(
         "scaler/lower_": Array("f", "C", low=-inf, high=inf),
         "scaler/upper_": Array("f", "C", low=-inf, high=inf),
     },
-    {"training": or_none(TRAINING)},
+    {"training": or_none(TRAINING), "flash_correlation": Number(-1, 1)},
     rules=[_channels_agree, _times_agree],
 )
 

@@ -230,6 +230,14 @@ class GroupSVC(SingleSubject):
         self._keep_pattern(trials, weights)
         return self
 
+    @property
+    def predict_proba(self):
+        """Not available: a single fit has no held-out trials that could calibrate its scores."""
+        raise AttributeError(
+            "GroupSVC has no probabilities, because it has no held-out trials to calibrate its scores with. Use "
+            "GroupSVCCV, or sklearn.calibration.CalibratedClassifierCV(GroupSVC(...))."
+        )
+
 
 def second_stage(stack: Stack, first: Solution, q: float) -> Stack:
     """Return the stack with the adaptive weights of a first-stage solution, problem by problem."""

@@ -89,7 +89,7 @@ def test_file_and_stream_give_the_same_bits_after_saving(model, files):
         length = int(rng.integers(1, 400))
         onset = recording.events.onset
         events = onset[(onset >= at) & (onset < at + length)] - at
-        scores += [score for _, score in stream.push(recording.signal[:, at : at + length], events)]
+        scores += [one.score for one in stream.push(recording.signal[:, at : at + length], events)]
         at += length
     assert scores == printed
 

@@ -71,3 +71,13 @@ def test_offset_of_an_amplifier_makes_no_transient():
     constant = np.full((1, 500), 4e5)
     sos = design_sos((1.0, 10.0), 250.0, "butterworth", 3, 0)
     assert np.abs(CausalFilter(sos).push(constant)).max() < 1e-3
+
+
+def test_a_pair_is_a_high_pass_and_a_low_pass_one_after_the_other():
+    sos = design_sos((0.5, 10.0), 256.0, "butterworth-pair", 2, 0.0)
+    frequencies, response = sps.sosfreqz(sos, 500, fs=256.0)
+    parts = [sps.butter(2, 0.5, "highpass", fs=256.0), sps.butter(2, 10.0, "lowpass", fs=256.0)]
+    expected = np.prod([sps.freqz(*part, worN=frequencies, fs=256.0)[1] for part in parts], axis=0)
+    np.testing.assert_allclose(response, expected, atol=1e-9)
+    one_sided = design_sos((None, 10.0), 256.0, "butterworth-pair", 2, 0.0)
+    np.testing.assert_array_equal(one_sided, design_sos((None, 10.0), 256.0, "butterworth", 2, 0.0))

@@ -78,7 +78,7 @@ def test_decimation_alone_takes_what_fits():
     [
         (
             {"family": "bessel"},
-            "'family' parameter. Allowed values are 'butterworth', 'chebyshev1', but got 'bessel'",
+            "'family' parameter. Allowed values are 'butterworth', 'chebyshev1', 'butterworth-pair', but got 'bessel'",
         ),
         ({"phase": "minimum"}, "'phase' parameter"),
         ({"reduce": "median"}, "'reduce' parameter"),

@@ -300,7 +300,7 @@ def test_pickle_smuggled_in_as_an_object_array_is_not_executed(members, tmp_path
     assert os.environ.pop("MIXNORM_TRAP") == "sprung"  # the trap works
 
 
-@pytest.mark.parametrize("name", ["os:system", "mixnorm.estimators.svc:GroupSVC", "Pipeline", "", None, 3])
+@pytest.mark.parametrize("name", ["os:system", "mixnorm.estimators.svc:GroupSVC", "MinMaxScaler", "", None, 3])
 def test_class_outside_the_table_is_refused(members, tmp_path, name):
     path = forge(tmp_path / "forged.mixnorm", members, lambda header: {**header, "class": name})
     refused(path, "unknown class of model")

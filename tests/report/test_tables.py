@@ -2,12 +2,14 @@ import csv
 import io
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from mixnorm.report import table
 from mixnorm.report.paper import PAPER
 from mixnorm.report.tables import as_text, characters_sheet
 from mixnorm.study import DatasetPlan, Plan, Results
+from mixnorm.study.letters import letters_right
 
 
 def record(dataset="simulated", method="svm", subject="S1", split=0, **values):
@@ -119,9 +121,33 @@ def test_characters_by_repetitions_for_as_many_as_all_have():
     ]
     content = characters_sheet(results(records, "mine", methods=("svm",)))
     assert content.heads == ("Method", "1", "2")
-    assert content.rows == (("SVM", "30.0", "70.0"),)
+    # two subjects: the interval is mean ± 12.7 · 10, and is cut at 0 and 100
+    assert content.rows == (("SVM", "30.0 [0, 100]", "70.0 [0, 100]"),)
     assert "Characters spelled right" in as_text(content)
     assert characters_sheet(results([record("mine")], "mine", methods=("svm",))) is None
+
+
+def test_intervals_of_letters_are_those_of_students_t():
+    shares = [[60.0, 90.0], [70.0, 90.0], [80.0, 90.0]]
+    records = [record("mine", subject=who, characters=own) for who, own in zip("ABC", shares, strict=True)]
+    (found,) = letters_right(results(records, "mine", methods=("svm",)))
+    half = 4.302653 * 10 / np.sqrt(3)  # t of two degrees of freedom
+    assert found.right == pytest.approx((70.0, 90.0))
+    assert (found.low[0], found.high[0]) == pytest.approx((70 - half, 70 + half), abs=1e-4)
+    assert (found.low[1], found.high[1]) == (90.0, 90.0)
+    (alone,) = letters_right(results(records[:1], "mine", methods=("svm",)))
+    assert alone.low is alone.high is None
+    assert characters_sheet(results(records[:1], "mine", methods=("svm",))).rows == (("SVM", "60.0", "90.0"),)
+
+
+def test_data_without_letters_say_why():
+    def note(**changes):
+        sets = (DatasetPlan("mine", "mine.npz"),)
+        return table(results([record("mine", **changes)], "mine", methods=("svm",), datasets=sets))
+
+    assert "mine: no letters, because the data have no stimulus codes and characters" in note(no_letters="codes")
+    assert "mine: no letters, because the splits divide characters" in note(no_letters="split")
+    assert "no letters" not in note(characters=[50.0], no_letters=None)
 
 
 def test_the_papers_numbers_are_those_of_the_tables():

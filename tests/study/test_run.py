@@ -12,6 +12,7 @@ from joblib.externals.loky import reusable_executor
 
 from mixnorm.study import METHODS, Where, load_results, read_results, run_study
 from mixnorm.study.backends import WorkerError
+from mixnorm.study.letters import REASONS, letters_right, reasons_without_letters
 from mixnorm.study.run import run_study as run_in_child
 from mixnorm.study.units import code_version, expand
 from study_folders import contents
@@ -263,8 +264,15 @@ def test_characters_are_spelled_where_splits_leave_them_whole(around, write_bund
         run_study(around(path, split_by=by, methods=("svm",)), tmp_path / by)
         shares = [record["characters"] for record in read_results(tmp_path / by).records]
         assert all((share is not None) == known for share in shares), by
+        assert {r["no_letters"] for r in read_results(tmp_path / by).records} == {None if known else "split"}
         if known:
             assert all(len(share) == 6 and share[-1] >= share[0] for share in shares)
+    # as error potentials are: no codes and no characters
+    run_study(around(write_bundle(stimulus=None, character=None), methods=("svm",)), tmp_path / "none")
+    found = read_results(tmp_path / "none")
+    assert {record["no_letters"] for record in found.records} == {"codes"}
+    assert letters_right(found) == []
+    assert reasons_without_letters(found) == [f"bundle: {REASONS['codes']}."]
 
 
 def test_dead_data_raise_no_warning(plan, tmp_path):

@@ -21,8 +21,9 @@ import click
 import numpy as np
 from tqdm import tqdm
 
+from mixnorm import load
 from mixnorm.core.files import write_text
-from mixnorm.eeg import EpochedRecording, Recording, RecordingError
+from mixnorm.eeg import Decoder, EpochedRecording, Recording, RecordingError
 from mixnorm.eeg.positions import no_electrodes
 from mixnorm.eeg.readers.options import NOBODY
 from mixnorm.report.safe_text import for_json, for_terminal
@@ -193,6 +194,14 @@ def check_writable(path: Path, option: str) -> None:
             pass
     except OSError as error:
         raise ValueError(f"{path}: no file can be written there ({error.strerror}); give another {option}.") from error
+
+
+def load_decoder(path: Path) -> Decoder:
+    """Load a model file, which must contain a decoder."""
+    decoder = load(path)
+    if not isinstance(decoder, Decoder):
+        raise ValueError(f"{path}: this is a {type(decoder).__name__}, not a decoder; train one with `mixnorm train`")
+    return decoder
 
 
 def progress(total: int | None, what: str) -> tqdm:

@@ -26,6 +26,14 @@ COMMANDS = {
         "Write the tables and figures of a study, or the page of a selection.",
     ),
     "predict": ("mixnorm.commands.predict:predict", "Score every event of a recording."),
+    "stream": ("mixnorm.commands.stream:stream", "Score the events of a running Lab Streaming Layer stream."),
+    "export": ("mixnorm.commands.export:export", "Write a model for another program: ONNX or BCI2000."),
+    "info": ("mixnorm.commands.info:info", "Describe a model file."),
+    "card": ("mixnorm.commands.card:card", "Write a model card: one page about a model."),
+    "spell": (
+        "mixnorm.commands.spell:spell_command",
+        "Spell a recording: text, probabilities, letters right by repetitions.",
+    ),
 }
 
 

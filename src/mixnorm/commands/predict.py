@@ -11,10 +11,17 @@ import click
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from mixnorm import load
-from mixnorm.commands.common import check_writable, json_option, messages, print_json, read_options, reading_options
+from mixnorm.commands.common import (
+    check_writable,
+    json_option,
+    load_decoder,
+    messages,
+    print_json,
+    read_options,
+    reading_options,
+)
 from mixnorm.core.files import write_text
-from mixnorm.eeg import Decoder, Scores, read_recordings
+from mixnorm.eeg import Scores, read_recordings
 from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.report.safe_text import for_spreadsheet, for_terminal
 
@@ -38,11 +45,7 @@ def predict(model: Path, recording: str, output: Path | None, as_json: bool, **o
     with messages():
         if output is not None:
             check_writable(output, "-o")
-        decoder = load(model)
-        if not isinstance(decoder, Decoder):
-            raise ValueError(
-                f"{model}: this is a {type(decoder).__name__}, not a decoder; train one with `mixnorm train`"
-            )
+        decoder = load_decoder(model)
         rows = []
         for run in read_recordings(recording, **read_options(options)):
             rows += _rows(run.source, decoder.predict(run))

@@ -12,6 +12,7 @@ from mixnorm.report import TABLE_FORMATS, table, write_report
 from mixnorm.report.page import PAGE_NAME
 from mixnorm.report.selection_files import write_selection, write_views
 from mixnorm.study import read_results
+from mixnorm.study.letters import letters_to_json
 
 
 @click.command()
@@ -35,7 +36,7 @@ def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | No
         results = read_results(folder, partial)
         written = write_report(results, out or folder / "report", figures)
     if as_json:
-        print_json(results.to_json())
+        print_json(results.to_json() | {"letters": letters_to_json(results)})
         return
     click.echo(table(results, form))
     for path in (*written.tables, *written.figures):

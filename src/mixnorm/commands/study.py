@@ -15,6 +15,7 @@ from mixnorm.commands.common import jobs_option, json_option, messages, print_js
 from mixnorm.report import table, write_report
 from mixnorm.report.safe_text import for_terminal
 from mixnorm.study import BUILT_IN, Plan, Results, Where, load_plan, read_results, run_study
+from mixnorm.study.letters import letters_to_json
 
 _NOT_ALL = 3
 # The rest is in the table and in the JSON.
@@ -48,7 +49,7 @@ def study(plan: str, out: Path | None, as_json: bool, **options: Any) -> None:
             run_study(asked, folder, where, tell)
         results = read_results(folder)
         if as_json:
-            print_json(results.to_json())
+            print_json(results.to_json() | {"letters": letters_to_json(results)})
         else:
             click.echo(table(results))
             _say_report(results, folder)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from mixnorm import save
@@ -32,12 +34,20 @@ from mixnorm.eeg import (
     prepare,
     read_recordings,
 )
-from mixnorm.eeg.splitting import cross_validated_auc
+from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.splitting import auc_by_fold, held_out_scores
+from mixnorm.eeg.training import Training, calibration_bins
 from mixnorm.estimators.persistence import check_model_path
 from mixnorm.estimators.settings import SETTINGS
 from mixnorm.estimators.svc_cv import GroupSVCCV
 from mixnorm.montage.decoders import decoder_on
-from mixnorm.montage.preselection import PreselectedSVC
+from mixnorm.montage.intervals import corrected_interval, mean_known
+from mixnorm.montage.preselection import PreselectedSVC, calibrated
+
+_ONE_CHARACTER = (
+    "Caution: all trials are of one character, so that the targets are always the same flash codes, and the folds are "
+    "neighbouring parts of one stretch of EEG. AUC and probabilities may be too high; spell known letters to check."
+)
 
 
 @click.command()
@@ -84,10 +94,8 @@ def train(
     **options: Any,
 ) -> None:
     """Train a decoder on RECORDINGS; print its held-out AUC and the electrodes that it uses."""
-    n_sensors, classifier = (
-        options.pop("max_sensors"),
-        default_classifier(options.pop("method"), rule=options.pop("rule")),
-    )
+    n_sensors, method = options.pop("max_sensors"), options.pop("method")
+    classifier = default_classifier(method, rule=options.pop("rule"))
     with messages():
         check_model_path(output)
         check_writable(output, "-o")
@@ -98,8 +106,10 @@ def train(
         chosen = n_sensors is not None and n_sensors < len(design.ch_names)
         model = PreselectedSVC(n_sensors, classifier) if chosen else classifier
         with progress(len(folds) + 1, "fits") as bar:
-            aucs = cross_validated_auc(design, lambda: clone(model), folds, lambda _: bar.update())
+            scores = held_out_scores(design, lambda: clone(model), folds, lambda _: bar.update())
+            aucs = auc_by_fold(design, scores, folds)
             decoder = _decoder(design, runs, model)
+            decoder = replace(decoder, training=_training(design, runs, method, folds.by, aucs, scores))
             bar.update()
         save(decoder, output)
     report = _report(decoder, design, folds.by, aucs) | {"model": str(output), "recordings": list(recordings)}
@@ -115,7 +125,34 @@ def _decoder(design: Design, runs: list[Any], model: GroupSVCCV | PreselectedSVC
         return Decoder.from_design(design, runs[0].ch_names, model)
     X, y, groups = design.to_sklearn()
     order = model.fit(design.preparation.scaler().fit(X).transform(X), y, groups).order_
-    return decoder_on(design, [design.ch_names[i] for i in order[: model.n_sensors]], model.classifier, runs)
+    chosen = [design.ch_names[i] for i in order[: model.n_sensors]]
+    return calibrated(decoder_on(design, chosen, model.classifier, runs), design, model)
+
+
+def _training(
+    design: Design, runs: list[Any], method: str, by: str, aucs: list[float | None], scores: NDArray[np.float64]
+) -> Training:
+    """What the model file keeps of the training."""
+    known = np.array([[np.nan if auc is None else auc for auc in aucs]])
+    low, high = corrected_interval(known, 1 / max(len(aucs) - 1, 1))
+    return Training(
+        recordings=tuple(Path(run.source).name for run in runs),
+        subjects=tuple(np.unique(design.subject).tolist()),
+        sessions=tuple(np.unique(design.session).tolist()),
+        n_trials=len(design),
+        n_targets=int(design.y.sum()),
+        method=method,
+        folds_by=by,
+        auc_by_fold=tuple(aucs),
+        auc=_known(mean_known(known, axis=1)),
+        auc_low=_known(low),
+        auc_high=_known(high),
+        calibration=calibration_bins(scores, design.y),
+    )
+
+
+def _known(value: NDArray[np.float64]) -> float | None:
+    return float(value[0]) if np.isfinite(value[0]) else None
 
 
 def _report(decoder: Decoder, design: Design, by: str, aucs: list[float | None]) -> dict[str, Any]:
@@ -127,6 +164,7 @@ def _report(decoder: Decoder, design: Design, by: str, aucs: list[float | None])
         "n_trials": len(design),
         "n_targets": int(design.y.sum()),
         "n_channels": len(design.ch_names),
+        "n_characters": _n_characters(design),
         "electrodes": list(decoder.selected),
         "alpha": float(decoder.classifier.alpha_),
         "times": decoder.times.tolist(),
@@ -134,15 +172,28 @@ def _report(decoder: Decoder, design: Design, by: str, aucs: list[float | None])
     }
 
 
+def _n_characters(design: Design) -> int | None:
+    """Number of characters; None where the recordings do not say which trials belong to one."""
+    known = design.character != UNKNOWN
+    if known.all():
+        return len(np.unique(design.character))
+    # A speller's recording without pauses: one character, if every code is either a target or not.
+    labels = {(int(code), int(label)) for code, label in zip(design.stimulus, design.y, strict=True)}
+    codes = {code for code, _ in labels}
+    return 1 if UNKNOWN not in codes and len(labels) == len(codes) else None
+
+
 def _text(report: dict[str, Any]) -> str:
     folds = ", ".join("–" if auc is None else f"{auc:.3f}" for auc in report["auc_by_fold"])
     chosen = report["electrodes"]
     auc = "–" if report["auc"] is None else f"{report['auc']:.3f}"
+    one = report["n_characters"] == 1
     return "\n".join(
         [
             f"{report['n_trials']} trials, {report['n_targets']} of them targets",
             f"AUC {auc}, leaving out one {report['folds_by']} fold at a time ({folds})",
             f"{len(chosen)} of {report['n_channels']} electrodes: {', '.join(chosen)}",
             f"model saved as {report['model']}",
+            *([_ONE_CHARACTER] if one else []),
         ]
     )

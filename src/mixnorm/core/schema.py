@@ -255,7 +255,7 @@ class Pairs:
 
 
 class Array:
-    """An array of one of some types and a shape, with all values in a range, which excludes NaN.
+    """An array of one of some types and a shape, with all values in a range, which excludes NaN unless allowed.
 
     Parameters
     ----------
@@ -268,12 +268,20 @@ class Array:
         Bounds of the values, included.
     below : str
         The letter of the size that integers must be below.
+    nan : bool
+        Whether values may be NaN.
     """
 
     def __init__(
-        self, types: str, *shape: str | int, low: float = -_HUGE, high: float = _HUGE, below: str | None = None
+        self,
+        types: str,
+        *shape: str | int,
+        low: float = -_HUGE,
+        high: float = _HUGE,
+        below: str | None = None,
+        nan: bool = False,
     ) -> None:
-        self.types, self.shape, self.low, self.high, self.below = types, shape, low, high, below
+        self.types, self.shape, self.low, self.high, self.below, self.nan = types, shape, low, high, below, nan
 
     @property
     def words(self) -> str:
@@ -311,6 +319,8 @@ class Array:
     def _value_problem(self, value: np.ndarray, sizes: Sizes) -> str | None:
         if value.dtype.kind == "U":
             return None if _is_unicode(value) else "must contain valid text"
+        if self.nan and value.dtype.kind == "f":
+            value = value[~np.isnan(value)]
         if value.dtype.kind not in "iuf" or not value.size:
             return None
         high = self.high if self.below is None else sizes[self.below] - 1

@@ -9,6 +9,8 @@ from typing import Any
 
 from mixnorm.eeg.decoder import Decoder, Scores, default_classifier
 from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.evidence import FlashEvidence, Posterior
+from mixnorm.eeg.letter_prior import LetterPrior
 from mixnorm.eeg.positions import electrode_positions
 from mixnorm.eeg.preparation import PRESETS, Preparation
 from mixnorm.eeg.readers import ReadOptions, read_recording, read_recordings
@@ -17,8 +19,11 @@ from mixnorm.eeg.readers.moabb_sets import from_moabb
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
 from mixnorm.eeg.simulate import Cohort, Simulated, simulated_cohort, simulated_p300, simulated_recording
+from mixnorm.eeg.speller import MATRICES, Speller, SpellerError, read_speller
+from mixnorm.eeg.spelling import Spelled, Stopping, spell
 from mixnorm.eeg.splitting import InOrder, honest_folds
 from mixnorm.eeg.stream import StreamDecoder, StreamScore
+from mixnorm.eeg.stream_speller import StreamLetter, StreamSpeller
 
 #: Names of `mixnorm.montage`, which is built on this package; they are imported from there when they are asked for.
 _OF_MONTAGE = {
@@ -31,6 +36,7 @@ _OF_MONTAGE = {
 }
 
 __all__ = [
+    "MATRICES",
     "PRESETS",
     "ChannelScaler",
     "Checkpoint",
@@ -39,8 +45,11 @@ __all__ = [
     "Design",
     "EpochedRecording",
     "Events",
+    "FlashEvidence",
     "InOrder",
+    "LetterPrior",
     "Parts",
+    "Posterior",
     "Preparation",
     "ReadOptions",
     "Recording",
@@ -49,8 +58,14 @@ __all__ = [
     "SelectOptions",
     "Selection",
     "Simulated",
+    "Spelled",
+    "Speller",
+    "SpellerError",
+    "Stopping",
     "StreamDecoder",
+    "StreamLetter",
     "StreamScore",
+    "StreamSpeller",
     "default_classifier",
     "electrode_positions",
     "from_moabb",
@@ -59,10 +74,12 @@ __all__ = [
     "read_costs",
     "read_recording",
     "read_recordings",
+    "read_speller",
     "select_montage",
     "simulated_cohort",
     "simulated_p300",
     "simulated_recording",
+    "spell",
     "to_raw",
 ]
 

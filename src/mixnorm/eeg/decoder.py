@@ -13,10 +13,12 @@ from mixnorm.core.schema import SchemaError, shown
 from mixnorm.eeg.cutting import windows_inside
 from mixnorm.eeg.decoder_schema import check_decoder
 from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.evidence import USUAL_CORRELATION, FlashEvidence, flash_correlation
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
 from mixnorm.eeg.splitting import InOrder, fitted
+from mixnorm.eeg.training import Training
 from mixnorm.estimators.settings import SETTINGS
 from mixnorm.estimators.svc import GroupSVC
 from mixnorm.estimators.svc_cv import GroupSVCCV
@@ -84,6 +86,10 @@ class Decoder:
     scaler : ChannelScaler
     classifier : fitted estimator
         Has a `decision_function` of trials (n, channels, times).
+    training : Training or None
+        How it was trained and how well it does on held-out trials, where `mixnorm train` made it.
+    flash_correlation : float
+        Correlation of the held-out scores of flashes of one code within a character; see `FlashEvidence`.
     """
 
     preparation: Preparation
@@ -93,6 +99,8 @@ class Decoder:
     times: NDArray[np.float64] = field(repr=False)
     scaler: ChannelScaler = field(repr=False)
     classifier: Any = field(repr=False)
+    flash_correlation: float = USUAL_CORRELATION
+    training: Training | None = field(default=None, repr=False)
 
     @classmethod
     def fit(
@@ -124,12 +132,36 @@ class Decoder:
             classifier = default_classifier()
         model = fitted(classifier, scaler.transform(X), y, groups)
         needed = tuple(ch_names or design.ch_names)
-        return cls(design.preparation, design.sfreq, needed, design.ch_names, design.times, scaler, model)
+        fields = design.preparation, design.sfreq, needed, design.ch_names, design.times, scaler, model
+        return cls(*fields, _correlation(model, design))
+
+    @property
+    def evidence(self) -> FlashEvidence:
+        """How a score changes the probabilities of symbols; an error for a decoder without calibration."""
+        if getattr(self.classifier, "calibration_", None) is None:
+            raise ValueError(
+                "This decoder has no calibration: its classifier was fitted without cross-validation, or by an "
+                "earlier version of mixnorm. Train one with `mixnorm train` (for few electrodes with --max-sensors)."
+            )
+        return FlashEvidence.of(self.classifier.calibration(), self.flash_correlation)
 
     @property
     def selected(self) -> tuple[str, ...]:
         """Names of the electrodes the classifier uses."""
         return tuple(self.feature_names[int(group)] for group in self.classifier.selected_groups_)
+
+    @property
+    def filters_(self) -> NDArray[np.float64]:
+        """Weights (times, channels) of `feature_names` in 1/µV; clipping is not linear and left out."""
+        return self.classifier.filters_ / self.scaler.scale_
+
+    @property
+    def patterns_(self) -> NDArray[np.float64]:
+        """Patterns (times, channels) of `feature_names` in µV per unit of score, for topographies.
+
+        Plot these and not the weights: weights also cancel noise, and do not show where a signal comes from.
+        """
+        return self.classifier.patterns_ * self.scaler.scale_
 
     def matched(self, recording: Recording | EpochedRecording) -> Recording | EpochedRecording:
         """The recording with the channels of the decoder, in their order; an error where one is missing."""
@@ -197,6 +229,8 @@ class Decoder:
             "ch_names": list(self.ch_names),
             "feature_names": list(self.feature_names),
             "unit": "µV",
+            "training": None if self.training is None else self.training.to_dict(),
+            "flash_correlation": self.flash_correlation,
         }
         own = {"times": self.times, **{f"scaler/{name}": getattr(self.scaler, name) for name in _LEARNED}}
         check_decoder(header | own, self.classifier)
@@ -224,6 +258,8 @@ class Decoder:
             times=values["times"],
             scaler=scaler,
             classifier=classifier,
+            flash_correlation=values.get("flash_correlation", USUAL_CORRELATION),  # not in earlier versions
+            training=None if values.get("training") is None else Training.from_dict(values["training"]),
         )
 
 
@@ -234,3 +270,11 @@ def _classifier(name: Any, header: Any, arrays: dict[str, NDArray]) -> Any:
     if not isinstance(header, dict):
         raise SchemaError("'classifier' is missing.")
     return _CLASSIFIERS[name]._from_archive(header, arrays)
+
+
+def _correlation(model: Any, design: Design) -> float:
+    """The correlation of flashes from the held-out scores of a fit; the usual value where there are none."""
+    scores = getattr(model, "out_of_fold_scores_", None)
+    if scores is None or len(scores) != len(design):
+        return USUAL_CORRELATION
+    return flash_correlation(scores, design.y, design.stimulus, design.character)

@@ -17,6 +17,7 @@ import numpy as np
 
 from mixnorm.core.schema import Array, Many, Number, Record, SchemaError, Text, Word, check, or_none
 from mixnorm.eeg.preparation import FIELDS
+from mixnorm.eeg.training import TRAINING
 
 # A window of this many samples, hours at any rate, is no window; cutting it would need all memory.
 _MOST_SAMPLES = 10_000_000
@@ -56,6 +57,7 @@ DECODER = Record(
         "scaler/lower_": Array("f", "C", low=-inf, high=inf),
         "scaler/upper_": Array("f", "C", low=-inf, high=inf),
     },
+    {"training": or_none(TRAINING), "flash_correlation": Number(-1, 1)},
     rules=[_channels_agree, _times_agree],
 )
 

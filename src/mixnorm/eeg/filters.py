@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import signal as sps
 
-FAMILIES = ("butterworth", "chebyshev1")
+FAMILIES = ("butterworth", "chebyshev1", "butterworth-pair")
 PHASES = ("causal", "zero")
 
 
@@ -21,8 +21,9 @@ def design_sos(
         Edges in Hz; None leaves that side open, so that (None, high) is a low-pass.
     sfreq : float
         Sampling rate in Hz; `high` must lie below half of it.
-    family : {"butterworth", "chebyshev1"}
-        Kind of filter.
+    family : {"butterworth", "chebyshev1", "butterworth-pair"}
+        Kind of filter. "butterworth-pair": a high-pass and a low-pass one after the other, as in BCI2000, which is not
+        the same filter as a band-pass.
     order : int
         SciPy's N.
     ripple : float
@@ -30,8 +31,11 @@ def design_sos(
     """
     edges = [edge for edge in band if edge is not None]
     kind = "bandpass" if len(edges) == 2 else ("lowpass" if band[0] is None else "highpass")
+    if family == "butterworth-pair" and kind == "bandpass":
+        parts = ((None, edges[1]), (edges[0], None))
+        return np.vstack([design_sos(part, sfreq, "butterworth", order, ripple) for part in parts])
     edges = edges if len(edges) == 2 else edges[0]
-    if family == "butterworth":
+    if family.startswith("butterworth"):
         return sps.butter(order, edges, btype=kind, fs=sfreq, output="sos")
     return sps.cheby1(order, ripple, edges, btype=kind, fs=sfreq, output="sos")
 

@@ -53,8 +53,8 @@ class Preparation:
         The mean of these channels is subtracted from all; named ones are then left out, as mastoids are.
     band : (low, high) or None
         Hz; None: not filtered. One of the two may be None.
-    family : {"butterworth", "chebyshev1"}
-        Kind of filter.
+    family : {"butterworth", "chebyshev1", "butterworth-pair"}
+        Kind of filter; see `mixnorm.eeg.filters.design_sos`.
     order : int
         SciPy's N: a band-pass has 2N poles, and twice as many when run forward and backward.
     ripple : float
@@ -151,6 +151,8 @@ class Preparation:
         - "uam": Chebyshev I of order 5, 2–20 Hz, causal; 0–0.6 s, every 5th sample at 256 Hz, 31 in all. The
           paper gives neither ripple (0.5 dB here) nor window.
         - "errp": Butterworth 4, 1–10 Hz, causal; 0–1 s, 16 samples (every 32nd at 512 Hz).
+        - "bci2000": the default with filters that BCI2000 has, a Butterworth high-pass and low-pass, each of order 2
+          and by itself, and without clipping, so that its module for P300 computes the same scores.
         - "epochs": for recordings that are already filtered and cut into epochs; all samples.
         """
         if name not in PRESETS:
@@ -301,7 +303,8 @@ def _edges(preparation: Preparation, sfreq: float) -> NDArray[np.int64]:
     return begin + step * np.arange((count or fitting) + 1)
 
 
-#: The default, one preset for each of the paper's real data sets, one for recordings already in epochs.
+#: The default, one preset for each of the paper's real data sets, one that BCI2000 can compute, one for recordings
+#: already in epochs.
 PRESETS: dict[str, Preparation] = {
     "default": Preparation(),
     "epfl": Preparation(
@@ -338,5 +341,6 @@ PRESETS: dict[str, Preparation] = {
         scaling="standard",
         clip=None,
     ),
+    "bci2000": Preparation(family="butterworth-pair", scaling="robust", clip=None),
     "epochs": Preparation(band=None, window=None, n_samples=None, reduce="pick"),
 }

@@ -148,7 +148,7 @@ class EpochedRecording:
 
     `X` (n_trials, n_channels, n_times) in the unit of the source (microvolts where it is known), `times`
     (s) relative to the stimulus, `subject` and `session` one label per trial; `events.onset`
-    numbers the trials.
+    numbers the trials. `letter`: the symbol that the subject attended to, one per trial, where it is known.
     """
 
     X: NDArray[np.float64] = field(repr=False)
@@ -160,6 +160,7 @@ class EpochedRecording:
     source: str
     positions: NDArray[np.float64] = field(repr=False)
     notes: tuple[str, ...] = ()
+    letter: NDArray[np.str_] | None = field(default=None, repr=False)
 
     @property
     def sfreq(self) -> float:

@@ -121,20 +121,40 @@ def cross_validated_auc(
     progress: Callable[[int], None] | None = None,
 ) -> list[float | None]:
     """Held-out AUC of each fold; the scaler is fitted on each training set. None where a class is missing."""
+    return auc_by_fold(design, held_out_scores(design, make_classifier, folds, progress), folds)
+
+
+def held_out_scores(
+    design: Design,
+    make_classifier: Callable[[], Any],
+    folds: Folds,
+    progress: Callable[[int], None] | None = None,
+) -> NDArray[np.float64]:
+    """Score of every trial by a classifier of the other folds; NaN where a class is missing.
+
+    The scaler is fitted on each training set.
+    """
     X, y, groups = design.to_sklearn()
-    aucs: list[float | None] = []
+    scores = np.full(len(y), np.nan)
     for fold in range(len(folds)):
         test = folds.number == fold
         train = ~test
-        if len(np.unique(y[test])) < 2 or len(np.unique(y[train])) < 2:
-            aucs.append(None)
-        else:
+        if len(np.unique(y[test])) == 2 and len(np.unique(y[train])) == 2:
             scaler = design.preparation.scaler().fit(X[train])
             model = fitted(make_classifier(), scaler.transform(X[train]), y[train], groups[train])
-            aucs.append(float(roc_auc_score(y[test], model.decision_function(scaler.transform(X[test])))))
+            scores[test] = model.decision_function(scaler.transform(X[test]))
         if progress is not None:
             progress(fold)
-    return aucs
+    return scores
+
+
+def auc_by_fold(design: Design, scores: NDArray[np.float64], folds: Folds) -> list[float | None]:
+    """AUC of each fold from held-out scores; None where they are not known."""
+    parts = [folds.number == fold for fold in range(len(folds))]
+    return [
+        float(roc_auc_score(design.y[test], scores[test])) if np.isfinite(scores[test]).all() else None
+        for test in parts
+    ]
 
 
 def dealt(labels: NDArray, n_folds: int) -> NDArray[np.int64]:

@@ -171,7 +171,15 @@ LINEAR = INPUT | Record(
     rules=[_selected_agree],
 )
 
-SINGLE = LINEAR | Record({"coef_": Array("f", 1, "d"), "intercept_": Array("f", 1)})
+SINGLE = LINEAR | Record(
+    {"coef_": Array("f", 1, "d"), "intercept_": Array("f", 1)},
+    {"_pattern": Array("f", "d")},
+)
+
+#: A sigmoid fitted to held-out scores; see `mixnorm.estimators.calibration.Calibration`.
+_CALIBRATION = or_none(
+    Record({"slope": Number(), "intercept": Number(), "slope_error": Number(0, inf), "log_odds": Number()})
+)
 
 #: The grid of `GroupSVCCV`; its leading axes, if any, are the ridges and the values of q.
 GRID = Record(
@@ -184,7 +192,11 @@ GRID = Record(
         "path_coefs_": Array("f", "A", "d"),
         "path_intercepts_": Array("f", "A"),
     },
-    {"ridge_": _NOT_NEGATIVE},
+    {
+        "ridge_": _NOT_NEGATIVE,
+        "calibration_": _CALIBRATION,
+        "out_of_fold_scores_": Array("f", "n", nan=True),  # of a trial that no fold held out
+    },
 )
 
 #: One row of ``coef_`` for each of several subjects.
@@ -229,7 +241,8 @@ JOINT_GRID = Record(
         "similarities_": Array("f", "S", low=0),
         "scores_": Array("f", "S", "A", "K"),
         "n_selected_": Array("i", "S", "A", low=0),
-    }
+    },
+    {"calibrations_": Pairs(or_none(Label()), _CALIBRATION)},
 )
 
 SELECTOR = INPUT | Record(

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import scipy
 import sklearn
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.core.arrays import is_array, is_numpy_array, to_numpy
@@ -28,7 +29,7 @@ from mixnorm.estimators.archive import ModelFileError, read_archive, refusing, w
 from mixnorm.estimators.model_schema import check_estimator
 from mixnorm.version import __version__
 
-__all__ = ["Archivable", "ModelFileError", "check_model_path", "load", "save"]
+__all__ = ["Archivable", "ModelFileError", "check_model_path", "import_class", "load", "save"]
 
 _CLASSES = {
     "GroupSVC": "mixnorm.estimators.svc:GroupSVC",
@@ -39,6 +40,7 @@ _CLASSES = {
     "PooledSVC": "mixnorm.subjects.baselines:PooledSVC",
     "SensorSelector": "mixnorm.estimators.selector:SensorSelector",
     "Decoder": "mixnorm.eeg.decoder:Decoder",
+    "Pipeline": "mixnorm.estimators.pipelines:PipelineFile",
 }
 #: Deepest nesting of an encoded value: splits of a cross-validation, a list of tuples of arrays, have 3.
 _DEEPEST = 8
@@ -51,13 +53,16 @@ def save(model, path) -> None:
 
     Parameters
     ----------
-    model : fitted estimator
+    model : fitted estimator, or a scikit-learn Pipeline of estimators of this package
+        Other steps may be `StandardScaler`, `mixnorm.eeg.ChannelScaler` and MNE's `Vectorizer`.
     path : str or path-like
         Must end in ``.mixnorm``.
     """
     path = Path(path)
     check_model_path(path)
     name = type(model).__name__
+    if isinstance(model, Pipeline):
+        name, model = "Pipeline", import_class(_CLASSES["Pipeline"])(model)
     if name not in _CLASSES or not hasattr(model, "_to_archive"):
         raise TypeError(f"{name} cannot be saved; only {', '.join(_CLASSES)} can.")
     header, arrays = model._to_archive()
@@ -92,10 +97,14 @@ def load(path):
     given = header.get("class")
     if not isinstance(given, str) or given not in _CLASSES:
         raise ModelFileError(f"{path}: unknown class of model, {shown(given)}.")
-    module, name = _CLASSES[given].split(":")
-    cls = getattr(import_module(module), name)
-    with refusing(path, f"the header does not describe a {name}"):
-        return cls._from_archive(header["model"], arrays)
+    with refusing(path, f"the header does not describe a {given}"):
+        return import_class(_CLASSES[given])._from_archive(header["model"], arrays)
+
+
+def import_class(place: str) -> Any:
+    """Return the class at "module:name", which must come from a table in the code, never from a file."""
+    module, name = place.split(":")
+    return getattr(import_module(module), name)
 
 
 #: Attributes that scikit-learn keeps beside the fitted ones, about the routing of metadata to `fit`.

@@ -4,11 +4,14 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from mixnorm.core.arrays import to_numpy
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.inputs import Trials, all_or_nothing, encode_labels, read_fit
 from mixnorm.estimators.linear import LinearSensorClassifier
 from mixnorm.estimators.objective import Objective, check_alpha, largest_alpha, warn_unconverged
+from mixnorm.estimators.patterns import haufe_pattern
 from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_with
 from mixnorm.estimators.weights import adaptive_weights, check_sample_weight, class_balance
 from mixnorm.execution import SolverOptions
@@ -33,6 +36,31 @@ class SingleSubject(LinearSensorClassifier):
     def _keep_noise(self, quadratic: Quadratic | None) -> None:
         """Keep what `noise_` is computed from, without the trials."""
         self._noise = None if quadratic is None or quadratic.noise is None else quadratic.noise.last()
+
+    def _keep_pattern(self, trials: Trials, weights: np.ndarray) -> None:
+        """Keep the pattern of the classifier on its training trials, a vector like ``coef_``."""
+        self._pattern = haufe_pattern(trials.matrix, self.coef_[0, :], weights).astype(trials.dtype)
+
+    @property
+    def filters_(self) -> np.ndarray:
+        """Weights (times, channels); for trials that are vectors, (1, d)."""
+        check_is_fitted(self)
+        return self._by_time(to_numpy(self.coef_)[0])
+
+    @property
+    def patterns_(self) -> np.ndarray:
+        """Patterns (times, channels): how strongly each feature follows the score (see `haufe_pattern`)."""
+        check_is_fitted(self)
+        if "_pattern" not in vars(self):
+            raise AttributeError(
+                f"This {type(self).__name__} has no patterns_: it was loaded from a file of version 0.1, which does "
+                "not contain them. Fit it again."
+            )
+        return self._by_time(self._pattern)
+
+    def _by_time(self, vector: np.ndarray) -> np.ndarray:
+        """Return a vector (d,) as (times, channels), as MNE takes filters and patterns."""
+        return vector[None].copy() if self._epochs_shape is None else vector.reshape(self._epochs_shape).T.copy()
 
     @property
     def noise_(self) -> np.ndarray:
@@ -104,6 +132,9 @@ class GroupSVC(SingleSubject):
     dual_gap_, objective_ : float
         The certificate: the objective is at most ``dual_gap_ * objective_`` above the optimum.
     n_iter_ : int
+    filters_, patterns_ : ndarray of shape (times, channels), or (1, d) for trials that are vectors
+        The weights, and their patterns: covariance of the training trials × weights / variance of the score (Haufe et
+        al. 2014). Plot the patterns: weights also cancel noise, and do not show where a signal comes from.
     noise_ : ndarray of shape (d, d)
         N of the fit, if ``noise`` was given; computed when accessed, and not stored in model files. Rows and columns
         of sensors that are constant or forbidden are zero.
@@ -196,7 +227,16 @@ class GroupSVC(SingleSubject):
         warn_unconverged(solved, self.tol, stacklevel=TO_THE_USER)
         self._keep(trials, stack, solution, objective.norm_order)
         self._keep_noise(quadratic)
+        self._keep_pattern(trials, weights)
         return self
+
+    @property
+    def predict_proba(self):
+        """Not available: a single fit has no held-out trials that could calibrate its scores."""
+        raise AttributeError(
+            "GroupSVC has no probabilities, because it has no held-out trials to calibrate its scores with. Use "
+            "GroupSVCCV, or sklearn.calibration.CalibratedClassifierCV(GroupSVC(...))."
+        )
 
 
 def second_stage(stack: Stack, first: Solution, q: float) -> Stack:

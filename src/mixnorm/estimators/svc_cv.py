@@ -8,7 +8,8 @@ from itertools import product
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter
 
-from mixnorm.core.problem import Stack
+from mixnorm.core.problem import Solution, Stack
+from mixnorm.estimators.calibration import Probabilities, held_out_scores, plain
 from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected
 from mixnorm.estimators.folds import Fold, cv_routing, route, score_folds, split_folds
 from mixnorm.estimators.inputs import all_or_nothing
@@ -19,7 +20,7 @@ from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions, together_on_device
 
 
-class GroupSVCCV(SingleSubject):
+class GroupSVCCV(Probabilities, SingleSubject):
     r"""`GroupSVC` with alpha, and q and ridge if several are given, chosen by cross-validation.
 
     All folds and alphas, and the path of the refit on all trials, go to the solver in one call.
@@ -61,6 +62,12 @@ class GroupSVCCV(SingleSubject):
         Number of sensors that the refit on all trials selects at every alpha.
     path_coefs_, path_intercepts_ : ndarray of shape (A, d) and (A,)
         The refit on all trials at every alpha, for the chosen q and ridge: models with fewer and with more sensors.
+    calibration_ : dict
+        ``slope`` and ``intercept`` of the sigmoid of `predict_proba`, the standard error ``slope_error``, and the
+        ``log_odds`` of the classes; fitted to ``out_of_fold_scores_``.
+    out_of_fold_scores_ : ndarray of shape (n,)
+        Score of every training trial, at the chosen parameters, by the model of the fold that held it out (their mean
+        over several folds; NaN if none did).
     coef_, intercept_, classes_, groups_, group_norms_, selected_groups_, n_iter_, dual_gap_, objective_, noise_
         Of the model refitted on all trials, as in `GroupSVC`.
 
@@ -75,6 +82,8 @@ class GroupSVCCV(SingleSubject):
     >>> model = GroupSVCCV(alphas=10, rule="1se").fit(X, y)
     >>> model.selected_groups_
     array([2])
+    >>> model.predict_proba(X[:2]).shape
+    (2, 2)
     """
 
     def __init__(
@@ -162,6 +171,8 @@ class GroupSVCCV(SingleSubject):
         warn_unconverged(solved, self.tol, stacklevel=TO_THE_USER)
         self._keep(trials, found.stack, found.solutions[alpha], objectives[best].norm_order)
         self._keep_noise(quadratics[best])
+        self._keep_pattern(trials, weights)
+        self._calibrate(trials.matrix, signs, weights, folds, found.solutions[alpha])
         self.path_coefs_ = np.stack([s.W[0, 0, :, -1] for s in found.solutions]).astype(trials.dtype)
         self.path_intercepts_ = np.stack([s.b[0, 0, -1] for s in found.solutions]).astype(trials.dtype)
         return self
@@ -216,6 +227,14 @@ class GroupSVCCV(SingleSubject):
         for name in ("alphas", "scores", "n_selected"):
             stacked = np.stack([getattr(c, name) for c in candidates])
             setattr(self, f"{name}_", stacked.reshape(*axes, *stacked.shape[1:]))
+
+    def _calibrate(
+        self, matrix: np.ndarray, signs: np.ndarray, weights: np.ndarray, folds: list[Fold], chosen: Solution
+    ) -> None:
+        """Fit the sigmoid to the scores of held-out trials; column k of the solution is the model of fold k."""
+        held_out = held_out_scores(matrix, folds, (chosen.W[0, 0, :, :-1], chosen.b[0, 0, :-1]))
+        self.calibration_ = plain(held_out.calibration(signs, weights))
+        self.out_of_fold_scores_ = held_out.mean(len(signs))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return how metadata reach the splitter and the scorer."""

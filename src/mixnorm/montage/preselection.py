@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
+from mixnorm.eeg.decoder import Decoder
+from mixnorm.eeg.design import Design
+from mixnorm.eeg.evidence import flash_correlation
 from mixnorm.eeg.splitting import InOrder, fitted
+from mixnorm.estimators.calibration import fit_sigmoid, plain
 from mixnorm.estimators.svc_cv import GroupSVCCV
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.orders import EliminationOrder
@@ -58,3 +64,21 @@ class PreselectedSVC(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the scores of trials (n, channels, times)."""
         return self.classifier_.decision_function(X)
+
+
+def calibrated(decoder: Decoder, design: Design, model: PreselectedSVC) -> Decoder:
+    """Calibrate a decoder of preselected sensors on trials that had no part in the choice of the sensors either.
+
+    The sensors of the decoder were chosen from all trials, so that its own held-out scores are too good. Here they are
+    chosen anew in every fold; alpha, q and ridge are those of the decoder.
+    """
+    own, (X, y, groups) = decoder.classifier, design.to_sklearn()
+    fixed = clone(model.classifier).set_params(alphas=[own.alpha_], q=own.q_, ridge=own.ridge_)
+    scores = np.empty(len(y))
+    for train, test in InOrder().split(X, groups=groups):
+        scaler = design.preparation.scaler().fit(X[train])
+        part = PreselectedSVC(model.n_sensors, fixed).fit(scaler.transform(X[train]), y[train], groups[train])
+        scores[test] = part.decision_function(scaler.transform(X[test]))
+    own.out_of_fold_scores_ = scores
+    own.calibration_ = plain(fit_sigmoid(scores, np.where(y == 1, 1.0, -1.0), np.ones(len(y))))
+    return replace(decoder, flash_correlation=flash_correlation(scores, y, design.stimulus, design.character))

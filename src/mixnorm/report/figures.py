@@ -12,8 +12,8 @@ from mixnorm.core.files import whole_file
 from mixnorm.eeg.readers.guard import require
 from mixnorm.report.heads import draw_head, key_of_rings
 from mixnorm.report.safe_text import for_figure
-from mixnorm.report.tables import character_shares
 from mixnorm.study import METHODS, Results
+from mixnorm.study.letters import letters_right
 from mixnorm.study.results import BASELINE, mean_over_subjects
 
 # The colours of Okabe and Ito, which people with a colour vision deficiency can tell apart, and four more. The numbers
@@ -63,7 +63,7 @@ def _figures(results: Results) -> Iterator[tuple[str, Any]]:
         found = _with_results(results, dataset.name, n_train)
         if BASELINE in found and len(found) > 1:
             yield f"scatter{ending}", scatter(results, dataset.name, n_train)
-    if any(n_train == _compared_at(results) for _, _, n_train in character_shares(results)):
+    if any(one.n_train == _compared_at(results) for one in letters_right(results)):
         yield "characters", characters(results)
 
 
@@ -157,14 +157,17 @@ def scatter(results: Results, dataset: str, n_train: int | None) -> Any:
 
 
 def characters(results: Results) -> Any:
-    """Share of characters spelled right against the number of repetitions."""
+    """Share of characters spelled right against the number of repetitions; the bands are 95 % intervals."""
     figure, (axes,) = _panels(1, 4.5)
     at = _compared_at(results)
-    for (dataset, method, n_train), found in character_shares(results).items():
-        if n_train != at:
+    for one in letters_right(results):
+        if one.n_train != at:
             continue
-        name = METHODS[method].title + (f", {for_figure(dataset)}" if len(results.plan.datasets) > 1 else "")
-        axes.plot(range(1, len(found) + 1), found, **_style(method), label=name)
+        name = METHODS[one.method].title + (f", {for_figure(one.dataset)}" if len(results.plan.datasets) > 1 else "")
+        repetitions, style = range(1, len(one.right) + 1), _style(one.method)
+        axes.plot(repetitions, one.right, **style, label=name)
+        if one.low is not None:
+            axes.fill_between(repetitions, one.low, one.high, color=style["color"], alpha=0.12, linewidth=0)
     axes.set_ylim(0, 102)
     _finish(figure, [axes], "Repetitions", "Characters spelled right (%)")
     return figure

@@ -10,6 +10,7 @@ from dataclasses import astuple, dataclass, fields
 from mixnorm.report.paper import PAPER
 from mixnorm.report.safe_text import for_latex, for_markdown, for_spreadsheet, for_terminal
 from mixnorm.study import METHODS, Results, Row
+from mixnorm.study.letters import LettersRight, letters_right, reasons_without_letters
 from mixnorm.study.results import TOLERANCE
 
 #: Columns of text, which are left-aligned; numbers are right-aligned.
@@ -66,41 +67,28 @@ def sheet(results: Results) -> Sheet:
 
 def characters_sheet(results: Results) -> Sheet | None:
     """Percentage of characters spelled correctly by number of repetitions; None where none was wholly held out."""
-    shares = character_shares(results)
-    if not shares:
+    found = letters_right(results)
+    if not found:
         return None
-    longest = max(len(found) for found in shares.values())
+    longest = max(len(one.right) for one in found)
     sized, several = len(results.plan.n_train) > 1, len(results.plan.datasets) > 1
     heads = (("Data set",) if several else ()) + ("Method",) + (("Trials",) if sized else ())
     rows = [
-        ((dataset,) if several else ())
-        + (METHODS[method].title,)
-        + ((_number(n_train, 0),) if sized else ())
-        + tuple(_number(found[r] if r < len(found) else None, 1) for r in range(longest))
-        for (dataset, method, n_train), found in shares.items()
+        ((one.dataset,) if several else ())
+        + (METHODS[one.method].title,)
+        + ((_number(one.n_train, 0),) if sized else ())
+        + tuple(_with_interval(one, k) for k in range(longest))
+        for one in found
     ]
-    note = "Characters spelled right, in percent, by number of repetitions; mean over subjects."
-    return Sheet(heads + tuple(str(r + 1) for r in range(longest)), tuple(rows), (note,))
+    note = "Characters spelled right, in percent, by number of repetitions; mean over subjects and its 95 % interval."
+    return Sheet(heads + tuple(str(k + 1) for k in range(longest)), tuple(rows), (note,))
 
 
-def character_shares(results: Results) -> dict[tuple[str, str, int | None], list[float]]:
-    """(data set, method, n_train) → percent right by repetitions, for as many as every subject has."""
-    shares = {}
-    for dataset in results.plan.datasets:
-        for n_train in results.plan.n_train or (None,):
-            for method in results.plan.methods:
-                found = [r for r in results.of(dataset.name, method, n_train) if r["characters"]]
-                if found:
-                    length = min(len(record["characters"]) for record in found)
-                    shares[dataset.name, method, n_train] = [_subject_mean(found, r) for r in range(length)]
-    return shares
-
-
-def _subject_mean(records: Sequence[dict], repetition: int) -> float:
-    by_subject: dict[str, list[float]] = {}
-    for record in records:
-        by_subject.setdefault(record["subject"], []).append(record["characters"][repetition])
-    return sum(sum(own) / len(own) for own in by_subject.values()) / len(by_subject)
+def _with_interval(one: LettersRight, place: int) -> str:
+    if place >= len(one.right):
+        return "–"
+    mean = _number(one.right[place], 1)
+    return mean if one.low is None else f"{mean} [{one.low[place]:.0f}, {one.high[place]:.0f}]"
 
 
 def as_text(content: Sheet) -> str:
@@ -176,6 +164,7 @@ def _notes(results: Results, rows: Sequence[Row]) -> list[str]:
     size = f", {trials[0]} training trials" if len(trials) == 1 else ""
     sets = ", ".join(dataset.name for dataset in plan.datasets)
     notes = [f"{sets}: means over {over or 'nothing yet'} ({plan.split_by}){size}; p: exact Wilcoxon against SVM."]
+    notes += reasons_without_letters(results)
     if results.missing:
         done = results.n_units - len(results.missing)
         notes.append(f"NOT COMPLETE: {done} of {results.n_units} units done; missing: {_some(results.missing)}.")

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from mixnorm.eeg import Design
+from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.execution.batching import together
 from mixnorm.study.data import Data, Part
 from mixnorm.study.methods import METHODS, Outcome, Training
@@ -100,12 +101,9 @@ def _record(part: Part, split: Split, mine: NDArray[np.bool_], who: str, outcome
     truth = (part.truth or {}).get(who)
     # A character can be spelled only where all its trials are held out.
     order = np.argsort(test)
-    torn = np.isin(design.character[test], design.character[split.train]).any()
-    spelled = (
-        None
-        if torn
-        else characters_percent(scores[order], y[order], design.stimulus[test][order], design.character[test][order])
-    )
+    codes, numbers = design.stimulus[test][order], design.character[test][order]
+    torn = np.isin(numbers[numbers != UNKNOWN], design.character[split.train]).any()
+    spelled = None if torn else characters_percent(scores[order], y[order], codes, numbers)
     return {
         "subject": who,
         "n_train": int(np.sum(design.subject[split.train] == who)) or len(split.train),
@@ -115,6 +113,7 @@ def _record(part: Part, split: Split, mine: NDArray[np.bool_], who: str, outcome
         "selected": selected,
         "f_measure": None if truth is None else f_measure_percent(selected, truth),
         "characters": spelled,
+        "no_letters": None if spelled else "split" if torn else "codes",
         "chosen": dict(outcome.chosen),
         "path": _path(outcome, y, mine),
     }

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter
 
+from mixnorm.core.arrays import like
 from mixnorm.core.problem import Solution, Stack
+from mixnorm.estimators.calibration import (
+    both_classes,
+    held_out_scores,
+    join_held_out,
+    plain,
+    read_calibration,
+    sigmoid,
+)
 from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected
 from mixnorm.estimators.folds import Divisions, Fold, cv_routing, route
 from mixnorm.estimators.inputs import all_or_nothing
@@ -69,6 +78,9 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         Means over subjects.
     n_selected_ : ndarray of shape (S, A)
         Number of sensors selected by the refit on all trials at every grid point.
+    calibrations_ : dict
+        Label of every subject of the joint fit → its sigmoid, as ``calibration_`` of `GroupSVCCV`; None → that of the
+        held-out scores of all subjects, which any other subject gets.
     subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_
     mean_aligned_coef_, newcomer_trials_, newcomer_gains_, newcomer_covariance_, dual_gap_, objective_, n_iter_
         Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
@@ -176,6 +188,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         found, place = self._choose(candidates)
         warn_unconverged((s for one in candidates for s in one.solutions), self.tol, stacklevel=4)
         self._keep_joint(data, joint, found.stack, found.solutions[place])
+        self._calibrate(joint, folds, found.solutions[place])
         self._rehearse(joint)
         self._adapt_to_target(X_target_labeled, y_target_labeled, X_target_unlabeled)
         return self
@@ -213,6 +226,40 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         self.scores_ = np.stack([c.scores for c in candidates])
         self.n_selected_ = np.stack([c.n_selected for c in candidates])
         return candidates[order[s]], a
+
+    def _calibrate(self, joint: SubjectTrials, folds: list[Fold], chosen: Solution) -> None:
+        """Fit a sigmoid to the held-out scores of each subject, and one to those of all."""
+        parts = []
+        for t, rows in enumerate(joint.subjects.rows):
+            own = [Fold(fold.train[rows], fold.test[rows]) for fold in folds]
+            models = chosen.W[0, t, :, :-1], chosen.b[0, t, :-1]
+            parts.append(held_out_scores(joint.trials.matrix[rows], own, models).of_trials(rows))
+        labels = [*joint.subjects.labels, None]
+        found = [part.calibration(joint.signs, joint.weights) for part in (*parts, join_held_out(parts))]
+        self.calibrations_ = {label: plain(one) for label, one in zip(labels, found, strict=True)}
+
+    def predict_proba(self, X, subjects=None) -> np.ndarray:
+        """Return the probabilities of both classes, in the order of ``classes_``.
+
+        The sigmoid of each subject is fitted to the held-out scores of its own trials; a subject that was not in the
+        joint fit gets the one of all subjects. `predict` remains the sign of the score.
+
+        Parameters
+        ----------
+        X, subjects : as for `decision_function`
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+        """
+        scores = self.decision_function(X, subjects)
+        known = getattr(self, "calibrations_", {None: None})  # a model file of an earlier version has none
+        labels = self._labels_at_predict(subjects, scores.shape[0])
+        own = {label: read_calibration(self, known[label if label in known else None]) for label in set(labels)}
+        slope, intercept = (
+            like(scores, np.array([getattr(own[label], name) for label in labels])) for name in ("slope", "intercept")
+        )
+        return both_classes(sigmoid(slope * scores + intercept))
 
     def _alpha(self) -> float:
         return self.alpha_

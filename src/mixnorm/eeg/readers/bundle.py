@@ -40,6 +40,7 @@ def read_bundle(path: Path, options: ReadOptions) -> EpochedRecording:
         source=str(path),
         positions=positions_or_ideal(ch_names),
         notes=tuple(notes),
+        letter=arrays["letter"].astype(str) if "letter" in arrays else None,
     )
 
 
@@ -64,7 +65,7 @@ def _check(arrays: dict[str, np.ndarray], path: Path) -> None:
             f"X has shape {arrays['X'].shape}, but the lengths of y, ch_names and times are {shape}",
             "write it again",
         )
-    for name in ("subject", "session", "stimulus", "character"):
+    for name in ("subject", "session", "stimulus", "character", "letter"):
         if name in arrays and len(arrays[name]) != shape[0]:
             raise RecordingError(
                 path, f"{name} has {len(arrays[name])} entries for {shape[0]} trials", "write it again"

@@ -1,0 +1,99 @@
+"""``mixnorm export MODEL --to onnx|bci2000``: a decoder for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mixnorm.commands.common import (
+    check_writable,
+    json_option,
+    load_decoder,
+    messages,
+    print_json,
+    read_options,
+    reading_options,
+)
+from mixnorm.core.files import whole_file, write_text
+from mixnorm.eeg import Decoder, prepare, read_recordings
+from mixnorm.eeg.export import ExportError, to_bci2000, to_onnx
+from mixnorm.eeg.export.parameters import clipping_change, clips
+
+SUFFIXES = {"onnx": ".onnx", "bci2000": ".prm"}
+
+
+@click.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--to", "program", type=click.Choice(list(SUFFIXES)), required=True, help="Format to write.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Output file [MODEL with .onnx or .prm]."
+)
+@click.option("--without-clipping", is_flag=True, help="For bci2000: leave out the limits of amplitudes.")
+@click.option(
+    "--check", metavar="RECORDING", help="For bci2000: say how much leaving out clipping changes the scores."
+)
+@reading_options
+@json_option
+def export(
+    model: Path,
+    program: str,
+    output: Path | None,
+    without_clipping: bool,
+    check: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Write MODEL for another program; nothing is written where that program would compute other scores."""
+    output = output or model.with_suffix(SUFFIXES[program])
+    with messages():
+        check_writable(output, "-o")
+        decoder = load_decoder(model)
+        change = _change(decoder, check, options) if check else None
+        report = {"model": str(model), "to": program, "output": str(output), "constant": None, "notes": []}
+        if program == "onnx":
+            _write_onnx(decoder, output)
+        else:
+            report |= _write_bci2000(decoder, output, without_clipping, change)
+    if as_json:
+        print_json(report | {"clipping": change})
+        return
+    for note in report["notes"]:
+        click.echo(note, err=True)
+    click.echo(str(output))
+
+
+def _write_onnx(decoder: Decoder, output: Path) -> None:
+    content = to_onnx(decoder).SerializeToString()
+    with whole_file(output) as file:
+        file.write(content)
+
+
+def _write_bci2000(
+    decoder: Decoder, output: Path, without_clipping: bool, change: dict[str, Any] | None
+) -> dict[str, Any]:
+    said = _said(change) if change else None
+    try:
+        exported = to_bci2000(decoder, without_clipping=without_clipping)
+    except ExportError as error:
+        advice = " (--without-clipping; --check RECORDING says how much)" if clips(decoder) and not change else ""
+        raise ValueError(f"{error}{advice}{f': {said}' if said else ''}.") from error
+    write_text(output, exported.text)
+    left_out = [f"Clipping is left out: {said or 'scores of trials with large amplitudes change'}."]
+    notes = [*exported.notes, *(left_out if clips(decoder) else [])]
+    return {"constant": exported.constant, "notes": notes}
+
+
+def _change(decoder: Decoder, check: str, options: dict[str, Any]) -> dict[str, Any]:
+    """How much scores change without clipping, on a recording."""
+    runs = [decoder.matched(run) for run in read_recordings(check, **read_options(options))]
+    share, largest = clipping_change(decoder, prepare(runs, decoder.preparation).X)
+    return {"recording": check, "share_of_trials": share, "largest_change_sd": largest}
+
+
+def _said(change: dict[str, Any]) -> str:
+    return (
+        f"on {change['recording']}, the scores of {100 * change['share_of_trials']:.1f} % of the trials change, by at "
+        f"most {change['largest_change_sd']:.2g} standard deviations"
+    )

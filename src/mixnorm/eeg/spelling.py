@@ -1,0 +1,292 @@
+"""From the scores of a recording to spelled text: characters, posteriors flash by flash, stopping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixnorm.eeg.decoder import Decoder, Scores
+from mixnorm.eeg.evidence import FlashEvidence, Posterior
+from mixnorm.eeg.letter_prior import LetterPrior
+from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording, RecordingError
+from mixnorm.eeg.speller import MATRICES, Speller
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When the flashes of a character are enough.
+
+    Attributes
+    ----------
+    threshold : float or None
+        Stop as soon as a symbol has this probability; None: never.
+    min_repetitions, max_repetitions : int, int or None
+        Complete repetitions before which it is not stopped, and after which it always is.
+    """
+
+    threshold: float | None = None
+    min_repetitions: int = 1
+    max_repetitions: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.threshold is not None and not 0 < self.threshold < 1:
+            raise ValueError(f"The stopping threshold is a probability between 0 and 1, but got {self.threshold:g}.")
+        for name, value in (("min_repetitions", self.min_repetitions), ("max_repetitions", self.max_repetitions)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, but got {value}.")
+        if self.max_repetitions is not None and self.max_repetitions < self.min_repetitions:
+            raise ValueError(
+                f"At most {self.max_repetitions} repetitions are fewer than the least number, {self.min_repetitions}."
+            )
+
+    def passed(self, probability: float, repetitions: int) -> bool:
+        """Whether a symbol of this probability is decided on."""
+        if self.threshold is None or repetitions < self.min_repetitions:
+            return False
+        return probability >= self.threshold
+
+    def over(self, repetitions: int) -> bool:
+        """Whether no further flash is waited for."""
+        return self.max_repetitions is not None and repetitions >= self.max_repetitions
+
+
+@dataclass(frozen=True)
+class Flashes:
+    """The flashes of one character, in order.
+
+    `code`, `score`, `target` (n,); `onset` (n,) in seconds, or None for epochs, which have no times; `letter`: the
+    attended symbol where the recording names it; `where` describes the character in messages.
+    """
+
+    code: NDArray[np.int64] = field(repr=False)
+    score: NDArray[np.float64] = field(repr=False)
+    target: NDArray[np.int64] = field(repr=False)
+    onset: NDArray[np.float64] | None = field(repr=False)
+    letter: str | None
+    where: str
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The posterior after every flash of a character.
+
+    Attributes
+    ----------
+    first, second : (n,) int arrays
+        Positions of the most probable symbol and of the next one.
+    probability, runner_up : (n,) arrays
+        Their probabilities.
+    repetitions : (n,) int array
+        Complete repetitions so far.
+    """
+
+    first: NDArray[np.int64] = field(repr=False)
+    second: NDArray[np.int64] = field(repr=False)
+    probability: NDArray[np.float64] = field(repr=False)
+    runner_up: NDArray[np.float64] = field(repr=False)
+    repetitions: NDArray[np.int64] = field(repr=False)
+
+    def end(self, stopping: Stopping) -> tuple[int, bool]:
+        """The last flash that is used, and whether the threshold was passed there."""
+        for place, (probability, count) in enumerate(zip(self.probability, self.repetitions, strict=True)):
+            if stopping.passed(probability, count):
+                return place, True
+            if stopping.over(count):
+                return place, False
+        return len(self.first) - 1, False
+
+    def after(self, repetitions: int) -> int | None:
+        """The flash that completes this many repetitions; None where there are fewer."""
+        enough = np.flatnonzero(self.repetitions >= repetitions)
+        return int(enough[0]) if len(enough) else None
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """A decided character.
+
+    `true_symbol` is None where it is not known; `n_flashes` and `n_repetitions` were used; `stopped` says whether the
+    threshold was passed.
+    """
+
+    symbol: str
+    probability: float
+    runner_up: str
+    runner_up_probability: float
+    n_flashes: int
+    n_repetitions: int
+    stopped: bool
+    true_symbol: str | None
+    flashes: Flashes = field(repr=False)
+    trace: Trace = field(repr=False)
+
+
+def spell(
+    decoder: Decoder,
+    recordings: Sequence[Recording | EpochedRecording],
+    speller: Speller,
+    stopping: Stopping | None = None,
+    prior: LetterPrior | None = None,
+) -> list[Spelled]:
+    """Spell recordings, one after the other.
+
+    Parameters
+    ----------
+    decoder : Decoder
+        With a calibration, as `Decoder.fit` and ``mixnorm train`` make it.
+    recordings : sequence of recordings
+        With flash codes. Flashes of one character belong together; a recording without characters is one.
+    speller : Speller
+    stopping : Stopping, optional
+        By default all flashes are used.
+    prior : LetterPrior, optional
+        By default all symbols are equally probable. The context is the text spelled so far in the same recording.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import Decoder, simulated_recording, spell, MATRICES
+    >>> train, new = (simulated_recording(240, n_channels=4, n_informative=4, amplitude=15, seed=s) for s in (0, 1))
+    >>> [one.symbol == one.true_symbol for one in spell(Decoder.fit(train), [new], MATRICES["6x6"])]
+    [True, True]
+    """
+    evidence, stopping = decoder.evidence, stopping or Stopping()
+    spelled: list[Spelled] = []
+    for recording in recordings:
+        text: list[str] = []
+        for flashes in characters(recording, decoder.predict(recording)):
+            before = None if prior is None else prior.probabilities(text)
+            one = spell_character(flashes, speller, evidence, stopping, before)
+            text.append(one.symbol)
+            spelled.append(one)
+    return spelled
+
+
+def spell_character(
+    flashes: Flashes,
+    speller: Speller,
+    evidence: FlashEvidence,
+    stopping: Stopping,
+    prior: NDArray[np.float64] | None = None,
+) -> Spelled:
+    """Decide on the symbol of one character."""
+    if not np.isfinite(flashes.score).any():
+        raise RecordingError(
+            flashes.where,
+            f"the character has no flash that can be scored ({len(flashes)} flashes)",
+            "record until the window of a flash has ended, or leave the character out",
+        )
+    trace = follow(flashes, speller, evidence, prior)
+    end, stopped = trace.end(stopping)
+    return Spelled(
+        symbol=speller.symbols[trace.first[end]],
+        probability=float(trace.probability[end]),
+        runner_up=speller.symbols[trace.second[end]],
+        runner_up_probability=float(trace.runner_up[end]),
+        n_flashes=end + 1,
+        n_repetitions=int(trace.repetitions[end]),
+        stopped=stopped,
+        true_symbol=true_symbol(flashes, speller),
+        flashes=flashes,
+        trace=trace,
+    )
+
+
+def follow(
+    flashes: Flashes, speller: Speller, evidence: FlashEvidence, prior: NDArray[np.float64] | None = None
+) -> Trace:
+    """The posterior after every flash. A repetition is complete when every code that occurs was shown once more."""
+    posterior = Posterior(speller, evidence, prior)
+    shown = frozenset(flashes.code.tolist())
+    rows = []
+    for code, score in zip(flashes.code.tolist(), flashes.score.tolist(), strict=True):
+        posterior.add(code, score)
+        shares = posterior.probabilities
+        first, second = best_two(shares)
+        rows.append((first, second, shares[first], shares[second], posterior.repetitions(shown)))
+    return Trace(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
+def best_two(shares: NDArray[np.float64]) -> tuple[int, int]:
+    """Positions of the largest and the second largest probability; the first of equals."""
+    order = np.argsort(-shares, kind="stable")
+    return int(order[0]), int(order[1])
+
+
+def characters(recording: Recording | EpochedRecording, scores: Scores) -> list[Flashes]:
+    """The flashes of every character, in the order in which the characters begin."""
+    if np.all(scores.stimulus == UNKNOWN):
+        raise RecordingError(
+            recording.source,
+            "it has no flash codes, which say what every flash lit up",
+            "record them with the triggers (StimulusCode in BCI2000, 'stimulus' in a bundle, 'Target/stimulus 3' as "
+            "event names); without them flashes can be scored with `mixnorm predict`, but nothing can be spelled",
+        )
+    lost = np.flatnonzero(scores.stimulus == UNKNOWN)
+    if len(lost):
+        raise RecordingError(
+            recording.source,
+            f"{len(lost)} of {len(scores)} flashes have no code (the first: event {lost[0]})",
+            "give every flash its code, or leave out events that are not flashes",
+        )
+    epochs = isinstance(recording, EpochedRecording)
+    whose = zip(recording.subject, recording.session, strict=True) if epochs else [("", "")] * len(scores)
+    labels = [(str(who), str(when), int(number)) for (who, when), number in zip(whose, scores.character, strict=True)]
+    letters = getattr(recording, "letter", None)
+    found = []
+    for number, label in enumerate(dict.fromkeys(labels)):
+        mine = np.array([own == label for own in labels])
+        found.append(
+            Flashes(
+                code=scores.stimulus[mine],
+                score=scores.score[mine],
+                target=scores.target[mine],
+                onset=None if epochs else scores.onset[mine],
+                letter=None if letters is None else str(letters[mine][0]),
+                where=f"{recording.source}, character {number + 1}",
+            )
+        )
+    return found
+
+
+def true_symbol(flashes: Flashes, speller: Speller) -> str | None:
+    """The attended symbol: as the recording names it, else from the labels of the flashes; None if not known."""
+    if flashes.letter is not None:
+        return next((symbol for symbol in speller.symbols if symbol.upper() == flashes.letter.upper()), None)
+    target = {}
+    for code in np.unique(flashes.code).tolist():
+        labels = set(flashes.target[flashes.code == code].tolist())
+        if labels not in ({0}, {1}):  # unknown, or not the labels of a single character
+            return None
+        target[code] = labels == {1}
+    return speller.symbol_of(target)
+
+
+def speller_of(recording: Recording | EpochedRecording) -> Speller | None:
+    """The matrix of `MATRICES` in which the letters of a recording are lit by its target codes; None if not known."""
+    if getattr(recording, "letter", None) is None:
+        return None
+    events = recording.events
+    scores = Scores(
+        events.onset.astype(float), np.zeros(len(events)), events.target, events.stimulus, events.character
+    )
+    if np.any(events.stimulus == UNKNOWN) or np.any(events.target == UNKNOWN):
+        return None
+    for speller in MATRICES.values():
+        if set(events.stimulus.tolist()) <= set(speller.codes) and _agrees(characters(recording, scores), speller):
+            return speller
+    return None
+
+
+def _agrees(found: Sequence[Flashes], speller: Speller) -> bool:
+    """Whether the target codes of all characters light up the letters that the recording names."""
+    return all(
+        speller.symbol_of({code: bool(one.target[one.code == code][0]) for code in np.unique(one.code).tolist()})
+        == true_symbol(one, speller)
+        for one in found
+    )

@@ -1,0 +1,130 @@
+"""A speller on a stream: chunks of signal and flash codes in, the most probable symbol out after every flash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mixnorm.eeg.decoder import Decoder
+from mixnorm.eeg.evidence import Posterior
+from mixnorm.eeg.letter_prior import LetterPrior
+from mixnorm.eeg.speller import Speller, SpellerError
+from mixnorm.eeg.spelling import Stopping, best_two
+from mixnorm.eeg.stream import StreamDecoder
+
+
+class StreamLetter(NamedTuple):
+    """The most probable symbol of the current character after a flash; `stopped`: it is decided on."""
+
+    symbol: str
+    probability: float
+    stopped: bool
+
+
+class StreamSpeller:
+    """Spell on a stream; symbols and probabilities are bit-identical to those of `spell` on the recording.
+
+    Parameters
+    ----------
+    decoder : Decoder
+        With a calibration and a causal preparation.
+    speller : Speller
+    stopping : Stopping, optional
+        By default at a probability of 0.95.
+    prior : LetterPrior, optional
+        As in `spell`; the context is `text`.
+    ch_names : sequence of str, optional
+        Channels of the stream, as in `StreamDecoder`.
+    codes : iterable of int, optional
+        The codes that flash, which make a repetition complete; by default all of the speller.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        speller: Speller,
+        stopping: Stopping | None = None,
+        prior: LetterPrior | None = None,
+        ch_names: Sequence[str] | None = None,
+        codes: Iterable[int] | None = None,
+    ) -> None:
+        self._speller, self._evidence = speller, decoder.evidence
+        self._stopping = stopping or Stopping(threshold=0.95)
+        self._prior = prior
+        self._codes = frozenset(speller.codes if codes is None else codes)
+        self._stream = StreamDecoder(decoder, ch_names)
+        self._n_samples = 0
+        self._waiting: dict[int, tuple[int, int]] = {}  # onset → number of the character, flash code
+        self._number = 0
+        self._shown = 0  # flashes of the character that is shown now
+        self._posterior: Posterior | None = None
+        self._scored = 0  # the character that the posterior belongs to
+        self._latest: StreamLetter | None = None
+        self.text: list[str] = []
+
+    @property
+    def latest(self) -> StreamLetter | None:
+        """The state of the current character; None before its first flash is scored."""
+        return self._latest
+
+    def next_character(self) -> None:
+        """Say that the flashes from now on belong to the next character.
+
+        The windows of the last flashes may not be complete yet; their scores still count for their own character.
+        """
+        if not self._shown:
+            raise SpellerError(
+                f"character {self._number + 1} has no flash yet; push its flashes before the next character begins."
+            )
+        self._number, self._shown = self._number + 1, 0
+
+    def push(self, chunk: ArrayLike, flashes: Iterable[tuple[int, int]] = ()) -> list[StreamLetter]:
+        """Take the next samples and the flashes in them; return the state after every flash that is now scored.
+
+        Parameters
+        ----------
+        chunk : (n_channels, n_samples) array
+            Microvolts.
+        flashes : iterable of (onset, code)
+            Onset within this chunk, 0 being its first sample, and flash code.
+
+        Returns
+        -------
+        list of StreamLetter
+            One for each scored flash, in order. Once a character is decided on, its later flashes change nothing.
+        """
+        codes = {}
+        for onset, code in flashes:
+            self._speller.place(int(code))
+            if int(onset) in codes:
+                raise SpellerError(f"two flashes begin at sample {onset} of a chunk; give every onset once.")
+            codes[int(onset)] = int(code)
+        scored = self._stream.push(chunk, list(codes))
+        # only now, so that a chunk that was refused leaves nothing behind
+        self._waiting |= {self._n_samples + onset: (self._number, code) for onset, code in codes.items()}
+        self._n_samples += np.shape(chunk)[1]
+        self._shown += len(codes)
+        return [self._take(item.onset, item.score) for item in scored]
+
+    def _take(self, onset: int, score: float) -> StreamLetter:
+        number, code = self._waiting.pop(onset)
+        if self._posterior is None or number != self._scored:
+            self._begin(number)
+        elif self._latest is not None and self._latest.stopped:
+            return self._latest
+        self._posterior.add(code, score)
+        shares = self._posterior.probabilities
+        first, _ = best_two(shares)
+        count = self._posterior.repetitions(self._codes)
+        over = self._stopping.passed(shares[first], count) or self._stopping.over(count)
+        self._latest = StreamLetter(self._speller.symbols[first], float(shares[first]), bool(over))
+        self.text[number:] = [self._latest.symbol]
+        return self._latest
+
+    def _begin(self, number: int) -> None:
+        before = None if self._prior is None else self._prior.probabilities(self.text)
+        self._posterior = Posterior(self._speller, self._evidence, before)
+        self._scored, self._latest = number, None

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mixnorm.eeg.bridging import BridgingFilter, settling_samples
+from mixnorm.eeg.filters import CausalFilter, design_sos
+
+SOS = design_sos((0.5, 10.0), 128.0, "butterworth", 2, 0.0)
+
+
+def test_without_lost_samples_the_bits_are_those_of_the_filter_of_files():
+    signal = np.random.default_rng(100).standard_normal((3, 700)) + 1e4
+    filt = BridgingFilter(SOS, 3)
+    parts = [filt.push(part) for part in np.array_split(signal, [1, 1, 40, 333], axis=1)]
+    assert_array_equal(np.hstack(parts), CausalFilter(SOS).push(signal))
+
+
+@pytest.mark.parametrize("gap", [1, 100, 1000])
+def test_a_straight_line_is_bridged_exactly(gap):
+    """A drift of the amplifier goes on through a gap: after it, the output is that of the unbroken signal."""
+    line = np.stack([np.linspace(1000.0, 3000.0, 4000), np.linspace(0.0, -50.0, 4000)])
+    whole, broken = CausalFilter(SOS).push(line), line.copy()
+    broken[0, 1500 : 1500 + gap] = np.nan
+    out = BridgingFilter(SOS, 2).push(broken)
+    assert np.isnan(out[0, 1500 : 1500 + gap]).all()
+    there = np.isfinite(out[0])
+    assert there.sum() == 4000 - gap
+    assert_allclose(out[0, there], whole[0, there], atol=1e-7)
+    assert_array_equal(out[1], whole[1])
+
+
+def test_a_gap_may_lie_across_chunks_and_be_announced():
+    signal = np.random.default_rng(101).standard_normal((2, 900))
+    signal[:, 300:420] = np.nan
+    at_once = BridgingFilter(SOS, 2).push(signal)
+    filt = BridgingFilter(SOS, 2)
+    parts = [filt.push(part) for part in np.array_split(signal, [290, 310, 350, 425], axis=1)]
+    assert_array_equal(np.hstack(parts), at_once)
+    filt = BridgingFilter(SOS, 2)
+    before = filt.push(signal[:, :300])
+    filt.skip(120)
+    assert_array_equal(np.hstack([before, filt.push(signal[:, 420:])]), np.delete(at_once, range(300, 420), axis=1))
+
+
+def test_after_a_gap_longer_than_its_memory_the_filter_starts_again():
+    signal = np.random.default_rng(102).standard_normal((1, 400)) + 300.0
+    filt = BridgingFilter(SOS, 1)
+    filt.push(signal[:, :100] - 1e5)
+    filt.skip(settling_samples(SOS) + 1)
+    assert_array_equal(filt.push(signal), CausalFilter(SOS).push(signal))
+
+
+def test_nothing_to_filter_means_nothing_to_bridge():
+    chunk = np.array([[1.0, np.nan, 3.0]])
+    assert_array_equal(BridgingFilter(None, 1).push(chunk), chunk)
+    assert settling_samples(None) == 0

@@ -38,18 +38,24 @@ BASE_SECONDS = 30.0
 SECONDS_PER_MIB = 2.0
 #: Seconds of the clock per second of CPU time: a network drive may be slow, but not endless.
 PATIENCE = 10.0
+#: Seconds without a file after which the worker ends.
+IDLE_SECONDS = 60.0
+
+_PROBABLY = (
+    "it is probably damaged: copy or export it again; if you are sure that it is whole, read it with isolate=False"
+)
 
 # `import mixnorm` brings scikit-learn, which takes longer than most files: the worker gets the packages without their
 # `__init__`, and imports the modules that it needs.
 _START = """
 import json, sys, types
-paths, packages = json.loads(sys.argv[1])
+paths, packages, idle_seconds = json.loads(sys.argv[1])
 sys.path[:] = paths
 for name, folder in packages.items():
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = [folder]
 from mixnorm.eeg.readers.worker import serve
-serve()
+serve(idle_seconds)
 """
 
 
@@ -87,8 +93,8 @@ def read_isolated(
     if answer.get("out_of_memory"):
         raise RecordingError(
             path,
-            f"reading it took more than {limits['bytes'] / 2**30:.1f} GiB of memory, too much for a file of its size",
-            "it is probably damaged; if it is not, read it with isolate=False",
+            f"reading it took more than {limits['bytes'] / 2**30:.2g} GiB of memory, too much for a file of its size",
+            _PROBABLY,
         )
     if "failure" in answer:
         raise RecordingError(path, f"it cannot be read ({answer['failure']})", "check that the file is whole")
@@ -130,11 +136,12 @@ class _Worker:
         paths = [os.path.abspath(path) for path in sys.path]
         quiet = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "MALLOC_ARENA_MAX"), "1")
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _START, json.dumps([paths, packages])],
+            [sys.executable, "-c", _START, json.dumps([paths, packages, IDLE_SECONDS])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, **quiet},
+            pipesize=2**20,
         )
 
     def ask(self, request: dict[str, Any], max_bytes: float) -> dict[str, Any]:
@@ -173,7 +180,10 @@ def _ask(path: Path, request: dict[str, Any], max_bytes: float) -> dict[str, Any
         worker = _worker
         try:
             # Positions, labels and events are small beside the signal, which has its own check.
-            return worker.ask(request, 1.1 * max_bytes + 2**26)
+            answer = worker.ask(request, 1.1 * max_bytes + 2**26)
+            if answer.get("out_of_memory"):  # then it ends itself
+                _end()
+            return answer
         except (WireError, OSError):
             status = worker.end()
             _worker = None
@@ -202,11 +212,9 @@ def _died(path: Path, request: dict[str, Any], status: int, late: bool) -> Recor
     name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
     if late or name == "SIGXCPU":
         problem = f"reading it took longer than {request['seconds']:.0f} s, too long for a file of its size"
-    else:
-        problem = f"the library that reads such files crashed ({name})"
-    return RecordingError(
-        path, problem, "it is probably damaged: copy or export it again; if it is whole, read it with isolate=False"
-    )
+        return RecordingError(path, problem, _PROBABLY)
+    problem = f"the library that reads such files crashed ({name})"
+    return RecordingError(path, problem, "it is probably damaged: copy or export it again")
 
 
 def _forget() -> None:
@@ -218,8 +226,10 @@ def _forget() -> None:
 
 @atexit.register
 def _end() -> None:
+    global _worker
     if _worker is not None:
         _worker.end()
+        _worker = None
 
 
 if hasattr(os, "register_at_fork"):

@@ -27,8 +27,6 @@ from mixnorm.eeg.recording import RecordingError
 
 #: Exit status after memory ran out: nothing is known of the state of the libraries then.
 OUT_OF_MEMORY = 77
-#: Seconds without a request after which the process ends.
-IDLE_SECONDS = 60.0
 
 # Reading a recording needs none of these; a file that leads a library to one of them is refused.
 _NEVER = frozenset(
@@ -37,8 +35,8 @@ _NEVER = frozenset(
 _CODE = (".py", ".pyc", ".so", ".pyd", ".dll", ".dylib")
 
 
-def serve() -> None:
-    """Answer requests until there are no more."""
+def serve(idle_seconds: float) -> None:
+    """Answer requests until there are no more, or none for so many seconds."""
     # What libraries print must not get between the messages.
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -47,7 +45,7 @@ def serve() -> None:
     fence = _Fence()
     sys.addaudithook(fence)
     requests = sys.stdin.buffer
-    while _more(requests):
+    while _more(requests, idle_seconds):
         request = receive(requests, 0)
         answer = _answer(request, fence)
         send(results, answer)
@@ -55,9 +53,9 @@ def serve() -> None:
             os._exit(OUT_OF_MEMORY)
 
 
-def _more(requests: BinaryIO) -> bool:
+def _more(requests: BinaryIO, idle_seconds: float) -> bool:
     """Whether another request begins before the process has been idle for too long."""
-    if os.name != "nt" and not select.select([requests], [], [], IDLE_SECONDS)[0]:
+    if os.name != "nt" and not select.select([requests], [], [], idle_seconds)[0]:
         return False
     return bool(requests.peek(1))  # type: ignore[attr-defined]
 

@@ -12,7 +12,6 @@ from numpy.testing import assert_array_equal
 from scipy.io import savemat
 
 from hostile_files import looping_fif, lying_tag, nested_cells
-
 from mixnorm.eeg import RecordingError, read_recording, to_raw
 from mixnorm.eeg.readers import isolated
 

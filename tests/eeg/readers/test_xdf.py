@@ -4,9 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from xdf_files import marker_stream, names_of, recording_as_xdf, signal_stream, write_xdf
 
 from mixnorm.eeg import RecordingError, read_recording, read_recordings
+from xdf_files import marker_stream, names_of, recording_as_xdf, signal_stream, write_xdf
 
 pytest.importorskip("pyxdf")
 
@@ -107,6 +107,6 @@ def test_truncated_damaged_and_false_files_are_refused(tmp_path, recording):
     path.write_text("not XDF\n" * 100)
     with pytest.raises(RecordingError, match=rf"^{path}: it cannot be read as an XDF file"):
         read_recording(path)
+    path.write_bytes(whole)
     with pytest.raises(RecordingError, match="more than the 1e-05 GiB that are allowed"):
-        path.write_bytes(whole)
         read_recording(path, max_gib=1e-5)

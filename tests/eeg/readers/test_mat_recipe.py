@@ -64,9 +64,7 @@ def test_the_command_line_shows_its_own_option(mine, tmp_path):
     done = CliRunner().invoke(train, [str(mine), "-o", str(tmp_path / "m.mixnorm")])
     assert done.exit_code == 1
     assert "say what they mean with --recipe 'signal=EEG.data,labels=kind,codes=flash,rate=EEG.srate'" in done.output
-    done = CliRunner().invoke(
-        train, [str(mine), "-o", str(tmp_path / "m.mixnorm"), "--recipe", "signal=EEG.dat"]
-    )
+    done = CliRunner().invoke(train, [str(mine), "-o", str(tmp_path / "m.mixnorm"), "--recipe", "signal=EEG.dat"])
     assert "there is no variable 'EEG.dat' (did you mean 'EEG.data'?)" in done.output
 
 

@@ -34,6 +34,10 @@ _READING = (
     click.option("--drop", multiple=True, metavar="CHANNEL", help="Channel to exclude; may be repeated."),
     click.option("--ch-names", metavar="A,B,…", help="Channel names, for files that have none."),
     click.option("--sfreq", type=float, metavar="HZ", help="Sampling rate, for files that have none."),
+    click.option(
+        "--recipe", metavar="KEY=NAME,…", help="Which variable of a .mat file, or stream of an XDF file, is what."
+    ),
+    click.option("--max-gib", type=float, default=4.0, show_default=True, help="The most data of one file, in GiB."),
 )
 
 subjects_option = click.option("--subjects", metavar="A,B,…", help="Name of the subject of each recording, in order.")
@@ -133,6 +137,9 @@ def _handle_termination() -> dict[int, Any]:
 _PHRASES = {
     "use the preset 'epochs' or a preparation with band=None": "use --preset epochs",
     "set window=(start, stop); choose another preparation": "use another --preset",
+    "to score it without labels, give unlabelled=True": "to score it without labels, use mixnorm predict --unlabelled",
+    "recipe='": "--recipe '",
+    "max_gib=": "--max-gib ",
 }
 _PYTHON = re.compile(r"\b(target|nontarget|drop|ch_names|sfreq|subjects)=(…|\[(?:'[^']*'|\"[^\"]*\"|, )+\])")
 

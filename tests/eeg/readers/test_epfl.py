@@ -73,12 +73,32 @@ def test_folder_of_a_subject_gives_runs_in_sessions(tmp_path):
     assert set(design.subject) == {"6"}
 
 
+def clock(**changes):
+    """Clock times of 30 flashes, one every 0.4 s, with a change to the first."""
+    rows = np.tile([2005.0, 7, 19, 13, 2, 0], (30, 1))
+    rows[:, 5] = 0.4 * np.arange(30)
+    for name, value in changes.items():
+        rows[0, ("year", "month", "day", "hour", "minute", "second").index(name)] = value
+    return rows
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"data": np.zeros((20, 100))}, r"data has shape \(20, 100\), not \(34, samples\)"),
         ({"events": np.zeros((3, 6))}, r"\(3, 6\) clock times for 30 stimuli"),
         ({"target": "lamp"}, "'target' is not numeric"),
+        ({"target": np.empty((0, 0))}, "target has 0 values, not one"),
+        ({"target": np.array([1, 2])}, "target has 2 values, not one"),
+        ({"target": np.nan}, r"'target' has values that are not whole numbers \(nan\)"),
+        ({"stimuli": "text"}, "'stimuli' is not numeric"),
+        ({"events": "text"}, "'events' is not numeric"),
+        ({"events": clock(month=13)}, "events has a date that does not exist"),
+        ({"events": clock(year=1e9)}, "events has a date that does not exist"),
+        ({"events": clock(day=np.nan)}, "'events' has values that are not whole numbers"),
+        ({"events": clock(second=1e300)}, "events has times of day that do not exist"),
+        ({"events": clock()[::-1]}, "events has clock times that do not increase"),
+        ({"events": clock()[:1].repeat(30, axis=0)}, "events has clock times that do not increase"),
         ({"stimuli": None}, "match no known layout"),
     ],
 )

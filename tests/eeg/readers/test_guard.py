@@ -8,7 +8,6 @@ import pytest
 from scipy.io import savemat
 
 from mixnorm.eeg import RecordingError, read_recording, read_recordings
-from mixnorm.eeg.readers import guard
 from mixnorm.eeg.readers.guard import mat_declared_bytes, require
 
 
@@ -49,11 +48,14 @@ def test_npz_that_expands_a_thousandfold_is_refused(tmp_path):
         read_recording(path)
 
 
-def test_absolute_cap_holds_for_incompressible_files_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(guard, "MAX_BYTES", 1000)
-    savemat(tmp_path / "a.mat", {"signal": np.random.default_rng(0).standard_normal((50, 20))})
-    with pytest.raises(RecordingError, match="the most is 1000 bytes"):
-        read_recording(tmp_path / "a.mat")
+def test_absolute_cap_holds_for_incompressible_files_too_and_can_be_raised(tmp_path):
+    path, rng = tmp_path / "a.mat", np.random.default_rng(0)
+    savemat(path, {"y": rng.standard_normal((500, 20)), "trig": (np.arange(500) % 50 == 5) * 1.0, "fs": 250.0})
+    with pytest.raises(RecordingError, match=r"more than the 1e-05 GiB that are allowed; .* allow it with max_gib=1$"):
+        read_recording(path, max_gib=1e-5)
+    assert read_recording(path, max_gib=1).signal.shape == (20, 500)
+    with pytest.raises(ValueError, match="max_gib=-1 must be a positive number"):
+        read_recording(path, max_gib=-1)
 
 
 @pytest.mark.parametrize("compressed", [True, False])

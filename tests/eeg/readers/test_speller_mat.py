@@ -92,7 +92,7 @@ def test_layouts_that_do_not_fit_together_are_refused(tmp_path, flat):
         ({"y": np.ones((100, 2)), "trig": np.ones((50, 1)), "fs": 250}, "trig has 50 samples, y 100"),
         ({"y": np.ones((100, 2)), "trig": np.ones((100, 1))}, "the file has no sampling rate; give it"),
         ({"signal": "text", "StimulusCode": np.ones((3, 1))}, "'signal' is not numeric"),
-        ({"weights": np.ones(3)}, r"its variables \(weights\) match no known layout"),
+        ({"weights": np.ones(3)}, r"its variables \(weights 1 × 3\) match no known layout"),
     ):
         path = save(tmp_path / "odd.mat", variables)
         with pytest.raises(RecordingError, match=rf"^{path}: .*{message}"):

@@ -58,7 +58,7 @@ def read_bci2000(path: Path, options: ReadOptions) -> Recording:
     """A BCI2000 file whose application was a P300 speller."""
     with reading(path, "a BCI2000 .dat file"):
         header = read_header(path)
-        frames = _frames(path, header)
+        frames = _frames(path, header, options)
         signal = _microvolts(frames["signal"], header)
         states = {name: state_values(frames["states"], state) for name, state in _wanted(header).items()}
     if "StimulusCode" not in states:
@@ -67,7 +67,7 @@ def read_bci2000(path: Path, options: ReadOptions) -> Recording:
             f"it has no state StimulusCode (found: {', '.join(header.states)})",
             "check that it is a run of a speller",
         )
-    events, notes = speller_events(states, path)
+    events, notes = speller_events(states, path, options)
     ch_names, named = _channel_names(path, header, options)
     subject, session, told = who_from_path(path, options)
     return Recording(
@@ -141,7 +141,7 @@ def _parameter(line: str) -> tuple[str, list[str]]:
     return name, [unquote(token) if token != "%" else "" for token in tokens]
 
 
-def _frames(path: Path, header: Header) -> NDArray[np.void]:
+def _frames(path: Path, header: Header, options: ReadOptions) -> NDArray[np.void]:
     size = path.stat().st_size - header.length
     n_samples, left_over = divmod(size, header.frame.itemsize)
     if left_over or n_samples == 0:
@@ -150,7 +150,7 @@ def _frames(path: Path, header: Header) -> NDArray[np.void]:
             f"{size} bytes are not a whole number of {header.frame.itemsize}-byte samples: truncated",
             "copy it again",
         )
-    check_expansion(path, 8 * n_samples * header.n_channels)
+    check_expansion(path, 8 * n_samples * header.n_channels, options)
     return np.fromfile(path, dtype=header.frame, offset=header.length)
 
 

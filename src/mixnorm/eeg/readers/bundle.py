@@ -6,16 +6,18 @@ from pathlib import Path
 
 import numpy as np
 
-from mixnorm.eeg.readers.guard import load_npz
+from mixnorm.eeg.readers.guard import load_npz, whole_numbers
 from mixnorm.eeg.readers.options import NOBODY, ReadOptions, subject_of
 from mixnorm.eeg.recording import EpochedRecording, Events, RecordingError, positions_or_ideal
 
 _REQUIRED = ("X", "y", "ch_names", "times")
+_LAYOUT = (*_REQUIRED, "subject", "session", "stimulus", "character")
+_NUMBERS = ("y", "stimulus", "character")
 
 
 def read_bundle(path: Path, options: ReadOptions) -> EpochedRecording:
     """Read an epochs bundle; the unit is that of the file."""
-    arrays = load_npz(path)
+    arrays = load_npz(path, options)
     _check(arrays, path)
     n_trials = len(arrays["y"])
     ch_names = tuple(str(name) for name in arrays["ch_names"])
@@ -34,7 +36,7 @@ def read_bundle(path: Path, options: ReadOptions) -> EpochedRecording:
         X=arrays["X"].astype(np.float64),
         ch_names=ch_names,
         times=arrays["times"].astype(np.float64),
-        events=Events.of(np.arange(n_trials), arrays["y"], arrays.get("stimulus"), arrays.get("character")),
+        events=Events.of(np.arange(n_trials), *(_numbers(arrays, name, path) for name in _NUMBERS)),
         subject=_labels(arrays.get("subject"), asked, NOBODY, n_trials),
         session=_labels(arrays.get("session"), options.session, path.stem, n_trials),
         source=str(path),
@@ -58,6 +60,14 @@ def _check(arrays: dict[str, np.ndarray], path: Path) -> None:
             f"no {', '.join(missing)} in it (found: {', '.join(arrays) or 'nothing'})",
             "see docs/eeg.md for the layout",
         )
+    for name, array in arrays.items():
+        n_axes = 3 if name == "X" else 1
+        if name in _LAYOUT and array.ndim != n_axes:
+            raise RecordingError(
+                path, f"{name} has the shape {array.shape}, but must have {n_axes} axes", "write it again"
+            )
+        if name in ("X", "times") and array.dtype.kind not in "fiu":
+            raise RecordingError(path, f"{name} is not numeric ({array.dtype})", "write it again")
     shape = tuple(len(arrays[name]) for name in ("y", "ch_names", "times"))
     if arrays["X"].shape != shape:
         raise RecordingError(
@@ -70,9 +80,28 @@ def _check(arrays: dict[str, np.ndarray], path: Path) -> None:
             raise RecordingError(
                 path, f"{name} has {len(arrays[name])} entries for {shape[0]} trials", "write it again"
             )
-    if arrays["X"].dtype.kind not in "fiu":
-        raise RecordingError(path, f"X is not numeric ({arrays['X'].dtype})", "write it again")
-    if not set(np.unique(arrays["y"]).tolist()) <= {0, 1, -1}:
+    if not set(_numbers(arrays, "y", path).tolist()) <= {0, 1, -1}:
         raise RecordingError(
             path, "y contains other values than 1 (target) and 0 (non-target)", "change them to 1 and 0"
         )
+    _check_times(arrays["times"].astype(np.float64), path)
+
+
+def _check_times(times: np.ndarray, path: Path) -> None:
+    """Refuse times that are constant, go backwards or are not numbers."""
+    steps = np.diff(times)
+    if not np.isfinite(times).all():
+        raise RecordingError(
+            path, "times contains NaN or infinite values", "write the time of each sample, in seconds"
+        )
+    if np.any(steps <= 0):
+        first = int(np.flatnonzero(steps <= 0)[0])
+        raise RecordingError(
+            path,
+            f"times does not increase: {times[first]:g} s is followed by {times[first + 1]:g} s",
+            "write the time of each sample, in seconds and in order",
+        )
+
+
+def _numbers(arrays: dict[str, np.ndarray], name: str, path: Path) -> np.ndarray | None:
+    return whole_numbers(arrays[name], name, path) if name in arrays else None

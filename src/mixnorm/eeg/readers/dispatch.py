@@ -8,8 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from mixnorm.eeg.checks import checked
-from mixnorm.eeg.readers import bci2000, bundle, epfl, mne_files, moabb_sets, speller_mat
-from mixnorm.eeg.readers.guard import check_file, load_mat
+from mixnorm.eeg.readers import (
+    bci2000,
+    bids,
+    bnci_mat,
+    bundle,
+    epfl,
+    mat_recipe,
+    mne_files,
+    moabb_sets,
+    speller_mat,
+    xdf,
+)
+from mixnorm.eeg.readers.guard import check_file, check_installed, load_mat
+from mixnorm.eeg.readers.isolated import read_isolated
 from mixnorm.eeg.readers.labels import as_told, distinct_sessions
 from mixnorm.eeg.readers.options import ReadOptions
 from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
@@ -23,9 +35,9 @@ def read_recording(source: str | Path, **options: Any) -> AnyRecording:
     Parameters
     ----------
     source : str or path
-        A file: anything MNE reads (fif, edf, bdf, gdf, set, vhdr, cnt, …), MNE epochs (``*-epo.fif``), an
-        epochs bundle (``.npz``), a BCI2000 ``.dat``, an EPFL or speller ``.mat``; or "moabb:NAME/SUBJECT"
-        with one run.
+        A file: anything MNE reads (fif, edf, bdf, gdf, set, vhdr, cnt, …), MNE epochs (``*-epo.fif``), XDF, a
+        recording of a BIDS data set, an epochs bundle (``.npz``), a BCI2000 ``.dat``, an EPFL, BNCI Horizon or
+        speller ``.mat``, any other ``.mat`` with a `recipe`; or "moabb:NAME/SUBJECT" with one run.
     **options
         See `ReadOptions`.
 
@@ -46,7 +58,7 @@ def read_recording(source: str | Path, **options: Any) -> AnyRecording:
 
 
 def read_recordings(*sources: str | Path, subjects: Sequence[str] | None = None, **options: Any) -> list[AnyRecording]:
-    """Read several sources; a MOABB data set or a folder of files gives one recording per run.
+    """Read several sources; a MOABB data set, a BIDS data set or a folder of files gives one recording per run.
 
     Parameters
     ----------
@@ -93,30 +105,57 @@ def _read(source: str | Path, options: ReadOptions) -> list[AnyRecording]:
     if str(source).startswith(moabb_sets.PREFIX):
         return moabb_sets.read_moabb(str(source), options)
     path = Path(source)
-    if path.is_dir() and path.suffix not in (".ds", ".mff", ".mefd"):
+    if path.is_dir() and path.suffix not in _FOLDER_FORMATS:
         return _read_folder(path, options)
-    if path.is_dir():
-        return [mne_files.read_raw(path, options)]
-    check_file(path)
-    return [_reader(path)(path, options)]
+    return _read_file(path, options)
 
 
 def _read_folder(path: Path, options: ReadOptions) -> list[AnyRecording]:
-    """Every recording below a folder, in the order of the paths, as in the subject folders of EPFL."""
-    files = [file for file in sorted(path.rglob("*")) if file.is_file() and _suffix(file) in SUFFIXES]
+    """Every recording below a folder, in the order of the paths: a BIDS data set, or the subject folders of EPFL."""
+    if bids.root_of(path):
+        files = bids.recordings_below(path)
+    else:
+        files = [file for file in sorted(path.rglob("*")) if file.is_file() and _suffix(file) in SUFFIXES]
     if not files:
         raise RecordingError(path, "this folder contains no recordings", "give a file or another folder")
-    return [_reader(file)(file, options) for file in files]
+    return [recording for file in files for recording in _read_file(file, options)]
 
 
-def _read_mat(path: Path, options: ReadOptions) -> Recording:
-    variables = load_mat(path)
-    if epfl.is_epfl(variables):
-        return epfl.read_epfl(path, variables, options)
-    if speller_mat.is_speller(variables):
-        return speller_mat.read_speller(path, variables, options)
-    found = ", ".join(sorted(name for name in variables if not name.startswith("__")))
-    raise RecordingError(path, f"its variables ({found}) match no known layout", "see docs/eeg.md for the layouts")
+def _read_file(path: Path, options: ReadOptions) -> list[AnyRecording]:
+    """The recordings in one file; formats that other libraries read go to a process of its own."""
+    if not path.is_dir():
+        check_file(path)
+    needed = _needed(path)
+    for module, extra in needed:
+        check_installed(module, extra)
+    if not options.isolate or _suffix(path) in _OWN:
+        return read_here(path, options)
+    root = bids.root_of(path)
+    folders = [root] if root else [path] if path.is_dir() else []
+    return read_isolated(path, options, [module for module, _ in needed], folders)
+
+
+def read_here(path: Path, options: ReadOptions) -> list[AnyRecording]:
+    """The recordings in one file, read in this process."""
+    found = _reader(path)(path, options)
+    return found if isinstance(found, list) else [found]
+
+
+def _read_mat(path: Path, options: ReadOptions) -> AnyRecording | list[AnyRecording]:
+    variables = load_mat(path, options)
+    if options.recipe:
+        return mat_recipe.read_with_recipe(path, variables, options)
+    for fits, read in _MAT_LAYOUTS:
+        if fits(variables):
+            return read(path, variables, options)
+    raise mat_recipe.unknown_layout(path, variables)
+
+
+_MAT_LAYOUTS: tuple[tuple[Callable, Callable], ...] = (
+    (epfl.is_epfl, epfl.read_epfl),
+    (bnci_mat.is_bnci, bnci_mat.read_bnci),
+    (speller_mat.is_speller, speller_mat.read_speller),
+)
 
 
 def _read_fif(path: Path, options: ReadOptions) -> AnyRecording:
@@ -124,13 +163,20 @@ def _read_fif(path: Path, options: ReadOptions) -> AnyRecording:
     return (mne_files.read_epochs if epochs else mne_files.read_raw)(path, options)
 
 
-_READERS: dict[str, Callable[[Path, ReadOptions], AnyRecording]] = {
+Reader = Callable[[Path, ReadOptions], AnyRecording | list[AnyRecording]]
+
+_READERS: dict[str, Reader] = {
     ".npz": bundle.read_bundle,
     ".mat": _read_mat,
     ".dat": bci2000.read_bci2000,
     ".fif": _read_fif,
     ".fif.gz": _read_fif,
+    ".xdf": xdf.read_xdf,
+    ".xdfz": xdf.read_xdf,
 }
+#: Formats that are read by this package alone, in the process of the user.
+_OWN = (".npz", ".dat")
+_FOLDER_FORMATS = (".ds", ".mff", ".mefd")
 _BY_MNE = (
     ".edf",
     ".bdf",
@@ -151,11 +197,23 @@ _BY_MNE = (
 SUFFIXES = (*_READERS, *_BY_MNE)
 
 
-def _reader(path: Path) -> Callable[[Path, ReadOptions], AnyRecording]:
+def _reader(path: Path) -> Reader:
     suffix = _suffix(path)
-    if suffix not in SUFFIXES:
+    if bids.root_of(path):
+        return bids.read_bids
+    if suffix not in SUFFIXES and suffix not in _FOLDER_FORMATS:
         raise RecordingError(path, f"files that end in {suffix!r} cannot be read", f"supported: {' '.join(SUFFIXES)}")
     return _READERS.get(suffix, mne_files.read_raw)
+
+
+def _needed(path: Path) -> list[tuple[str, str]]:
+    """The packages that the reader of a file uses, each with the extra that brings it."""
+    reader = _reader(path)
+    if reader is bids.read_bids:
+        return [("mne", "eeg"), ("mne_bids", "bids")]
+    if reader is xdf.read_xdf:
+        return [("pyxdf", "eeg")]
+    return [("scipy.io", "eeg")] if reader is _read_mat else [] if _suffix(path) in _OWN else [("mne", "eeg")]
 
 
 def _suffix(path: Path) -> str:

@@ -8,13 +8,14 @@ as reference.
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.readers.guard import numeric
+from mixnorm.eeg.readers.guard import numeric, whole_numbers
 from mixnorm.eeg.readers.options import ReadOptions, who_from_path
 from mixnorm.eeg.recording import Events, Recording, RecordingError, positions_or_ideal
 
@@ -39,8 +40,10 @@ def is_epfl(variables: dict[str, Any]) -> bool:
 def read_epfl(path: Path, variables: dict[str, Any], options: ReadOptions) -> Recording:
     """One run; all its flashes belong to one character, the image attended to."""
     signal = numeric(variables, "data", path).astype(np.float64)
-    stimuli = numeric(variables, "stimuli", path).ravel().astype(np.int64)
-    attended = numeric(variables, "target", path).ravel()
+    stimuli = whole_numbers(numeric(variables, "stimuli", path), "stimuli", path).ravel()
+    attended = whole_numbers(numeric(variables, "target", path), "target", path).ravel()
+    if len(attended) == 0 or len(set(attended.tolist())) > 1:
+        raise RecordingError(path, f"target has {len(attended)} values, not one", "is this an EPFL file?")
     if signal.ndim != 2 or len(signal) != len(CH_NAMES):
         raise RecordingError(path, f"data has shape {signal.shape}, not (34, samples)", "is this an EPFL file?")
     onset = _onsets(numeric(variables, "events", path), len(stimuli), path)
@@ -63,8 +66,18 @@ def _onsets(clock: NDArray[np.float64], n_stimuli: int, path: Path) -> NDArray[n
     """Samples of the flashes from their clock times (year, month, day, hour, minute, second)."""
     if clock.shape != (n_stimuli, 6) or n_stimuli == 0:
         raise RecordingError(path, f"{clock.shape} clock times for {n_stimuli} stimuli", "is this an EPFL file?")
-    days = np.array([f"{int(y):04d}-{int(m):02d}-{int(d):02d}" for y, m, d in clock[:, :3]], dtype="datetime64[D]")
-    seconds = (days - days[0]).astype(np.int64) * 86400.0 + clock[:, 3:] @ [3600.0, 60.0, 1.0]
+    whole = whole_numbers(clock[:, :3], "events", path)
+    try:
+        days = np.array([date(*(int(part) for part in day)).toordinal() for day in whole])
+    except (ValueError, OverflowError) as error:
+        raise RecordingError(
+            path, f"events has a date that does not exist ({error})", "is this an EPFL file?"
+        ) from None
+    if not np.isfinite(clock[:, 3:]).all() or np.abs(clock[:, 3:]).max() > 60:
+        raise RecordingError(path, "events has times of day that do not exist", "is this an EPFL file?")
+    seconds = (days - days[0]) * 86400.0 + clock[:, 3:] @ [3600.0, 60.0, 1.0]
+    if np.any(np.diff(seconds) <= 0):
+        raise RecordingError(path, "events has clock times that do not increase", "is this an EPFL file?")
     return np.rint((seconds - seconds[0] + FIRST_FLASH) * SFREQ).astype(np.int64)
 
 

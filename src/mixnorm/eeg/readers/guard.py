@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mixnorm.eeg.readers.options import ReadOptions
 from mixnorm.eeg.recording import RecordingError
-
-#: The largest uncompressed size of a file, in bytes.
-MAX_BYTES = 4 * 2**30
 
 #: The largest compression ratio of a file of more than 64 MiB; that of EEG is 2 to 10.
 MAX_EXPANSION = 200
@@ -51,6 +52,16 @@ def require(module: str, extra: str) -> ModuleType:
         ) from error
 
 
+def check_installed(module: str, extra: str) -> None:
+    """As `require`, without importing: for a package that another process uses."""
+    try:
+        found = find_spec(module)
+    except ImportError:
+        found = None
+    if found is None:
+        require(module, extra)
+
+
 def check_file(path: Path) -> None:
     """Refuse a path that does not exist, is not a file, or is empty."""
     if not path.exists():
@@ -61,18 +72,29 @@ def check_file(path: Path) -> None:
         raise RecordingError(path, "the file is empty", "copy or record it again")
 
 
-def check_expansion(path: Path, declared: int) -> None:
+def check_expansion(path: Path, declared: int, options: ReadOptions) -> None:
     """Refuse a file that declares too large an uncompressed size, before it is uncompressed."""
     size = path.stat().st_size
-    if declared > MAX_BYTES or (declared > 64 * 2**20 and declared > MAX_EXPANSION * size):
+    if declared > 64 * 2**20 and declared > MAX_EXPANSION * size:
         raise RecordingError(
             path,
             f"its {size} bytes would expand to {declared}, {declared // max(size, 1)} times as much",
-            f"split it (the most is {MAX_BYTES} bytes and {MAX_EXPANSION} times its size)",
+            f"it is probably damaged (the most is {MAX_EXPANSION} times its size); export it again",
+        )
+    check_size(path, declared, options)
+
+
+def check_size(source: object, n_bytes: int, options: ReadOptions) -> None:
+    """Refuse more data than the user allows; the error says how to allow it."""
+    if n_bytes > options.max_bytes:
+        raise RecordingError(
+            source,
+            f"its data take {n_bytes / 2**30:.3g} GiB, more than the {options.max_gib:g} GiB that are allowed",
+            f"if it is genuine and fits into memory, allow it with max_gib={math.ceil(n_bytes / 2**30)}",
         )
 
 
-def load_mat(path: Path) -> dict[str, Any]:
+def load_mat(path: Path, options: ReadOptions) -> dict[str, Any]:
     """The variables of a MATLAB file up to version 7; its declared size is checked first."""
     scipy_io = require("scipy.io", "eeg")
     with path.open("rb") as stream:
@@ -80,7 +102,7 @@ def load_mat(path: Path) -> dict[str, Any]:
     if header[:8] == b"\x89HDF\r\n\x1a\n" or header[124:126] in (b"\x00\x02", b"\x02\x00"):
         raise RecordingError(path, "this is a MATLAB 7.3 file", "save it again with: save -v7")
     with reading(path, "a MATLAB file"):
-        check_expansion(path, mat_declared_bytes(path))
+        check_expansion(path, mat_declared_bytes(path), options)
         return scipy_io.loadmat(path)
 
 
@@ -117,19 +139,57 @@ def numeric(variables: dict[str, Any], name: str, source: Path) -> np.ndarray:
     return array
 
 
-def load_npz(path: Path) -> dict[str, np.ndarray]:
+def whole_numbers(values: Any, name: str, source: object) -> NDArray[np.int64]:
+    """Labels, codes or numbers of characters as integers; NaN, fractions and huge numbers are refused."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iufb":
+        raise RecordingError(source, f"'{name}' is not numeric ({array.dtype})", "save it as numbers")
+    # beyond 2⁵³ neighbouring integers are the same float
+    wrong = ~((array == np.floor(array)) & (np.abs(array.astype(np.float64)) <= 2.0**53))
+    if wrong.any():
+        shown = ", ".join(f"{value:g}" for value in np.unique(array[wrong])[:3])
+        raise RecordingError(
+            source,
+            f"'{name}' has values that are not whole numbers ({shown})",
+            "correct them, or leave the variable out",
+        )
+    return array.astype(np.int64)
+
+
+def load_npz(path: Path, options: ReadOptions) -> dict[str, np.ndarray]:
     """The arrays of a ``.npz`` file; nothing is unpickled, and no member may point outside the archive."""
-    with reading(path, "a .npz archive"):
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
+    with reading(path, "a .npz archive"), zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
         for member in members:
-            parts = PurePosixPath(member.filename.replace("\\", "/"))
-            if parts.is_absolute() or ".." in parts.parts or ":" in parts.parts[0]:
-                raise RecordingError(
-                    path,
-                    f"its member {member.filename!r} points outside the archive",
-                    "do not trust this file",
-                )
-        check_expansion(path, sum(member.file_size for member in members))
-        with np.load(path, allow_pickle=False) as bundle:
-            return {name: bundle[name] for name in bundle.files}
+            _refuse_outside(path, member.filename)
+        check_expansion(path, sum(member.file_size for member in members), options)
+        return {member.filename.removesuffix(".npy"): _member(archive, member) for member in members}
+
+
+def _refuse_outside(path: Path, name: str) -> None:
+    parts = PurePosixPath(name.replace("\\", "/"))
+    if parts.is_absolute() or ".." in parts.parts or ":" in (parts.parts or ("",))[0]:
+        raise RecordingError(path, f"its member {name!r} points outside the archive", "do not trust this file")
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """One array; its header is compared with the size of the member before memory is taken for it."""
+    with archive.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        if version not in read_header:
+            raise ValueError(f"{member.filename} has the unknown version {version}")
+        shape, fortran, dtype = read_header[version](stream)
+        if dtype.hasobject:
+            raise ValueError(f"Object arrays cannot be loaded ({member.filename})")
+        if dtype.itemsize * math.prod(shape) != member.file_size - stream.tell():
+            raise ValueError(f"{member.filename} has the shape {shape}, but not as many bytes")
+        array = np.empty(math.prod(shape), dtype=dtype)
+        view = memoryview(array.view(np.uint8)) if array.nbytes else memoryview(b"")
+        while len(view):
+            count = stream.readinto(view[: 2**20])
+            if not count:
+                raise ValueError(f"{member.filename} is incomplete")
+            view = view[count:]
+        stream.read(1)  # at the end of a member its checksum is compared
+    return array.reshape(shape, order="F" if fortran else "C")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.readers.guard import check_expansion, mat_declared_bytes, reading, require
-from mixnorm.eeg.readers.options import Labels, ReadOptions, labels_of, tagged_numbers, who_from_path
+from mixnorm.eeg.readers.guard import check_expansion, check_size, mat_declared_bytes, reading, require
+from mixnorm.eeg.readers.options import Labels, ReadOptions, labels_of, stimulus_codes, tagged_numbers, who_from_path
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError, positions_or_ideal
 
 if TYPE_CHECKING:
@@ -24,12 +24,13 @@ def read_raw(path: Path, options: ReadOptions) -> Recording:
     mne = require("mne", "eeg")
     with reading(path, "an MNE recording"):
         if path.suffix == ".set":
-            check_expansion(path, mat_declared_bytes(path))
+            check_expansion(path, mat_declared_bytes(path), options)
         # MNE also logs its warnings to standard output, where only results may go
         with warnings.catch_warnings(record=True) as caught, redirect_stdout(io.StringIO()):
             warnings.simplefilter("always")
             raw = mne.io.read_raw(path, preload=False, verbose="warning")
         notes = _notes(caught, path)
+        check_size(path, 8 * len(raw.ch_names) * raw.n_times, options)
         subject, session, told = who_from_path(path, options)
         return from_raw(raw, options, str(path), (subject, session), (*notes, *told))
 
@@ -49,7 +50,7 @@ def read_epochs(path: Path, options: ReadOptions) -> EpochedRecording:
         X=X,
         ch_names=tuple(picked.ch_names),
         times=np.asarray(picked.times, dtype=np.float64),
-        events=_events(np.arange(len(X)), events, labels),
+        events=labelled_events(np.arange(len(X)), events, labels),
         subject=np.full(len(X), subject),
         session=np.full(len(X), session),
         source=str(path),
@@ -80,7 +81,7 @@ def from_raw(
         signal=signal,
         ch_names=tuple(info["ch_names"]),
         sfreq=float(info["sfreq"]),
-        events=_events(onset, names, labels),
+        events=labelled_events(onset, names, labels),
         subject=who[0],
         session=who[1],
         source=source,
@@ -131,8 +132,9 @@ def _named_events(raw: mne.io.BaseRaw, source: str) -> tuple[NDArray[np.int64], 
     return found[:, 0] - raw.first_samp, [str(code) for code in found[:, 2]]
 
 
-def _events(onset: NDArray[np.int64], names: list[str], labels: Labels) -> Events:
-    stimulus, character = tagged_numbers(names, "stimulus"), tagged_numbers(names, "character")
+def labelled_events(onset: NDArray[np.int64], names: list[str], labels: Labels) -> Events:
+    """The events that `labels` has chosen, with the codes and characters in their names."""
+    stimulus, character = stimulus_codes(names), tagged_numbers(names, "character")
     keep = labels.chosen
     place = onset[keep] if len(onset) == len(keep) else onset
     return Events.of(place, labels.target, stimulus[keep], character[keep])

@@ -7,6 +7,7 @@ from typing import Any
 
 from mixnorm.eeg.readers.guard import reading, require
 from mixnorm.eeg.readers.mne_files import from_raw
+from mixnorm.eeg.readers.network import downloading
 from mixnorm.eeg.readers.options import ReadOptions, subject_of
 from mixnorm.eeg.recording import Recording, RecordingError
 
@@ -24,7 +25,7 @@ def read_moabb(name: str, options: ReadOptions) -> list[Recording]:
     dataset_class = getattr(datasets, dataset_name, None)
     if not isinstance(dataset_class, type):
         raise RecordingError(name, f"unknown MOABB data set {dataset_name!r}", "see moabb.datasets for the names")
-    with reading(name, "a MOABB data set"):
+    with downloading(name), reading(name, "a MOABB data set"):
         dataset = dataset_class()
         subjects = [int(subject) for subject in chosen.split(",")] if chosen else None
         return from_moabb(dataset, options, subjects)

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.recording import UNKNOWN, RecordingError
 
+#: What to do with events whose labels are not known.
+UNLABELLED = "to score it without labels, give unlabelled=True"
+
 #: Name of the subject where neither the source nor the user gives one.
 NOBODY = "unknown"
 
@@ -40,6 +43,14 @@ class ReadOptions:
         Sampling rate in Hz, for formats that have none.
     subject, session : str
         Used instead of those of the source or its path.
+    recipe : str or dict
+        What the variables of a ``.mat`` file, or the streams of an XDF file, mean where the reader cannot tell:
+        "signal=EEG,labels=trig,rate=fs". See `mixnorm.eeg.readers.recipe`.
+    max_gib : float
+        The most data that one file may have, in GiB.
+    isolate : bool
+        Read files of formats that SciPy, MNE and other libraries read in a process of its own, with limits on time and
+        memory. False saves the start of that process, for files that you trust.
     """
 
     target: tuple[str, ...] = ()
@@ -50,11 +61,21 @@ class ReadOptions:
     unlabelled: bool = False
     subject: str | None = None
     session: str | None = None
+    recipe: str | dict[str, str] | None = None
+    max_gib: float = 4.0
+    isolate: bool = True
 
     def __post_init__(self) -> None:
         for field in fields(self)[:4]:
             value = getattr(self, field.name)
             object.__setattr__(self, field.name, (value,) if isinstance(value, str) else tuple(value))
+        if not 0 < self.max_gib < float("inf"):
+            raise ValueError(f"max_gib={self.max_gib} must be a positive number, such as 8.")
+
+    @property
+    def max_bytes(self) -> float:
+        """The most data that one file may have, in bytes."""
+        return self.max_gib * 2**30
 
     def names_for(self, n_channels: int, source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Channel names for a format that has none, and notes on where they come from."""
@@ -101,7 +122,9 @@ def labels_of(names: Sequence[str], options: ReadOptions, source: str) -> Labels
             f"targets and non-targets are not recognised among its events: {found}"
             if names
             else "no events were found",
-            "name them with target=… and nontarget=…" if names else "check that the triggers were recorded",
+            f"name them with target=… and nontarget=…; {UNLABELLED}"
+            if names
+            else "check that the triggers were recorded",
         )
     words = [sorted({names[index] for index in np.flatnonzero(label == value)})[:3] for value in (1, 0)]
     note = f"targets are the events named {', '.join(words[0])}; non-targets {', '.join(words[1])}"
@@ -110,8 +133,26 @@ def labels_of(names: Sequence[str], options: ReadOptions, source: str) -> Labels
 
 def tagged_numbers(names: Sequence[str], word: str) -> NDArray[np.int64]:
     """The number after `word` in each name, as in "Target/stimulus 3/character 0"; −1 without one."""
-    found = [re.search(rf"\b{word}[ =_-]?(\d+)", name) for name in names]
+    found = [re.search(rf"\b{word}[ =_-]?(\d{{1,9}})(?!\d)", name) for name in names]
     return np.array([int(match.group(1)) if match else UNKNOWN for match in found], dtype=np.int64)
+
+
+# "stim 7", "Flash_7", "S  7" (BrainVision), or the number alone, as in "Target/7"
+_CODE = re.compile(r"(?:stimulus|stim|flash|code|s)?[ =_:#-]*(\d{1,9})", re.IGNORECASE)
+
+
+def stimulus_codes(names: Sequence[str]) -> NDArray[np.int64]:
+    """The code of what was shown in each name, as in "Target/stimulus 3", "Target/7" or "stim 7"; −1 without one.
+
+    Examples
+    --------
+    >>> stimulus_codes(["Target/stimulus 3/character 0", "Target/7", "stim 7", "Stimulus/S 12", "blink"])
+    array([ 3,  7,  7, 12, -1])
+    """
+    spelled = tagged_numbers(names, "stimulus")
+    tags = [next(filter(None, (_CODE.fullmatch(tag.strip()) for tag in name.split("/"))), None) for name in names]
+    short = np.array([int(match.group(1)) if match else UNKNOWN for match in tags], dtype=np.int64)
+    return np.where(spelled != UNKNOWN, spelled, short)
 
 
 def characters_from_pauses(onset: NDArray[np.int64]) -> tuple[NDArray[np.int64], tuple[str, ...]]:

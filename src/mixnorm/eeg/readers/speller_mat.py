@@ -1,10 +1,9 @@
-"""Speller recordings in ``.mat`` files, in four layouts that are recognised by their variables.
+"""Speller recordings in ``.mat`` files, in three layouts that are recognised by their variables.
 
 - BCI2000 exported: `signal` (samples, channels), `StimulusCode`, `StimulusType`, `Flashing` and other
   states, each (samples, 1); BCI Competition II, data set IIb, and UAM files are of this kind;
 - BCI2000's `load_bcidat` saved: `signal`, a struct `states` and a struct `parameters` (or `parms`);
-- `y` (samples, channels), `trig` (+1 target, −1 non-target at the onset), `fs`;
-- a struct `data` with `X` (samples, channels), `y` (2 target, 1 non-target), `y_stim`, `trial`.
+- `y` (samples, channels), `trig` (+1 target, −1 non-target at the onset), `fs`.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.readers.guard import numeric
+from mixnorm.eeg.readers.guard import numeric, whole_numbers
+from mixnorm.eeg.readers.matlab import channels_first, struct
 from mixnorm.eeg.readers.options import ReadOptions, characters_from_pauses, who_from_path
+from mixnorm.eeg.readers.triggers import rises, trigger_labels
 from mixnorm.eeg.recording import Events, Recording, RecordingError, positions_or_ideal
 
 #: Channel order of the BCI Competition speller data sets, which is not in their files.
@@ -33,26 +34,19 @@ COMPETITION_SFREQ = 240.0
 
 
 def is_speller(variables: dict[str, Any]) -> bool:
-    """Whether the variables have one of the four layouts."""
+    """Whether the variables have one of the three layouts."""
     names = set(variables)
-    return (
-        {"signal", "StimulusCode"} <= names
-        or {"signal", "states"} <= names
-        or {"y", "trig"} <= names
-        or ("data" in names and {"X", "y"} <= set(_struct(variables, "data")))
-    )
+    return {"signal", "StimulusCode"} <= names or {"signal", "states"} <= names or {"y", "trig"} <= names
 
 
 def read_speller(path: Path, variables: dict[str, Any], options: ReadOptions) -> Recording:
     """A speller recording in any of the layouts above."""
-    if "trig" in variables:
-        return _read_trig(path, variables, options)
-    if "signal" in variables:
-        return _read_bci2000(path, variables, options)
-    return _read_struct(path, _struct(variables, "data"), options)
+    return (_read_trig if "trig" in variables else _read_bci2000)(path, variables, options)
 
 
-def speller_events(states: dict[str, NDArray[np.int64]], source: object) -> tuple[Events, tuple[str, ...]]:
+def speller_events(
+    states: dict[str, NDArray[np.int64]], source: object, options: ReadOptions
+) -> tuple[Events, tuple[str, ...]]:
     """Events from BCI2000's states, one value per sample.
 
     A flash begins where `Flashing` rises (where it is missing: where `StimulusCode` leaves 0 or
@@ -60,8 +54,7 @@ def speller_events(states: dict[str, NDArray[np.int64]], source: object) -> tupl
     """
     code = states["StimulusCode"]
     lit = states.get("Flashing")
-    before = np.concatenate([[0], (code if lit is None else lit)[:-1]])
-    onset = np.flatnonzero((code > 0) & (code != before)) if lit is None else np.flatnonzero((lit > 0) & (before == 0))
+    onset = rises(code) if lit is None else rises((lit > 0).astype(np.int64))
     if len(onset) == 0:
         raise RecordingError(source, "its states contain no flashes", "check that the speller was running")
     notes: tuple[str, ...] = ("onsets from StimulusCode, as there is no Flashing",) if lit is None else ()
@@ -69,8 +62,11 @@ def speller_events(states: dict[str, NDArray[np.int64]], source: object) -> tupl
     if target is None:
         notes += ("no StimulusType in it: which flashes were targets is unknown",)
     character, told = _characters(states.get("PhaseInSequence"), onset)
-    labels = None if target is None else target[onset] > 0
-    return Events.of(onset, labels, code[onset], character), notes + told
+    if target is None:
+        return Events.of(onset, None, code[onset], character), notes + told
+    known = trigger_labels(target[onset], "StimulusType", options, source)
+    keep = known.chosen
+    return Events.of(onset[keep], known.target, code[onset][keep], character[keep]), notes + told
 
 
 def _characters(
@@ -84,16 +80,17 @@ def _characters(
 
 def _read_bci2000(path: Path, variables: dict[str, Any], options: ReadOptions) -> Recording:
     if "states" in variables:
-        variables = {**variables, **_struct(variables, "states")}
-    signal = _channels_first(numeric(variables, "signal", path), path)
+        variables = {**variables, **struct(variables, "states")}
+    signal = channels_first(path, numeric(variables, "signal", path))
     names = ("StimulusCode", "StimulusType", "Flashing", "PhaseInSequence")
-    states = {name: numeric(variables, name, path).ravel().astype(np.int64) for name in names if name in variables}
+    found = [name for name in names if name in variables]
+    states = {name: whole_numbers(numeric(variables, name, path), name, path).ravel() for name in found}
     if "StimulusCode" not in states:
         raise RecordingError(path, "its states contain no StimulusCode", "check the layout")
     for name, values in states.items():
         if len(values) != signal.shape[1]:
             raise RecordingError(path, f"{name} has {len(values)} samples, signal {signal.shape[1]}", "export again")
-    events, notes = speller_events(states, path)
+    events, notes = speller_events(states, path, options)
     ch_names, sfreq, told = _names_and_rate(path, variables, len(signal), options)
     return _recording(path, signal, (ch_names, sfreq), events, options, (*told, *notes))
 
@@ -124,44 +121,30 @@ def _names_and_rate(
 
 def _parameter_rate(variables: dict[str, Any]) -> float | None:
     for name in ("parameters", "parms"):
-        rate = _struct(variables, name).get("SamplingRate") if name in variables else None
+        rate = struct(variables, name).get("SamplingRate") if name in variables else None
         while isinstance(rate, np.ndarray) and rate.dtype.kind in "OV" and rate.size == 1:
-            rate = _struct({"rate": rate}, "rate").get("NumericValue") if rate.dtype.names else rate.item()
+            rate = struct({"rate": rate}, "rate").get("NumericValue") if rate.dtype.names else rate.item()
         if isinstance(rate, np.ndarray) and rate.dtype.kind in "iuf" and rate.size:
             return float(rate.ravel()[0])
     return None
 
 
 def _read_trig(path: Path, variables: dict[str, Any], options: ReadOptions) -> Recording:
-    signal = _channels_first(numeric(variables, "y", path), path)
-    trigger = numeric(variables, "trig", path).ravel().astype(np.int64)
+    signal = channels_first(path, numeric(variables, "y", path))
+    trigger = whole_numbers(numeric(variables, "trig", path), "trig", path).ravel()
     if len(trigger) != signal.shape[1]:
         raise RecordingError(path, f"trig has {len(trigger)} samples, y {signal.shape[1]}", "export again")
     onset = np.flatnonzero((trigger != 0) & (np.concatenate([[0], trigger[:-1]]) == 0))
     character, told = characters_from_pauses(onset)
     ch_names, named = options.names_for(len(signal), str(path))
-    sfreq = float(numeric(variables, "fs", path).ravel()[0]) if "fs" in variables else _said_rate(path, options)
-    events = Events.of(onset, trigger[onset] > 0, None, character)
+    rate = numeric(variables, "fs", path).ravel() if "fs" in variables else np.empty(0)
+    sfreq = float(rate[0]) if len(rate) else _said_rate(path, options)
+    known = trigger_labels(trigger[onset], "trig", options, path)
+    keep = known.chosen
+    events = Events.of(onset[keep], known.target, None, character[keep])
     return _recording(
         path, signal, (ch_names, sfreq), events, options, ("the file has no unit: µV assumed", *named, *told)
     )
-
-
-def _read_struct(path: Path, data: dict[str, Any], options: ReadOptions) -> Recording:
-    signal = _channels_first(numeric(data, "X", path), path)
-    label = numeric(data, "y", path).ravel().astype(np.int64)
-    code = numeric(data, "y_stim", path).ravel().astype(np.int64) if "y_stim" in data else None
-    onset = np.flatnonzero((label != 0) & (np.concatenate([[0], label[:-1]]) == 0))
-    if "trial" in data:
-        starts = numeric(data, "trial", path).ravel().astype(np.int64) - 1  # MATLAB counts from 1
-        character, told = np.searchsorted(starts, onset, side="right") - 1, ()
-    else:
-        character, told = characters_from_pauses(onset)
-    sfreq = _said_rate(path, options)
-    ch_names, named = options.names_for(len(signal), str(path))
-    events = Events.of(onset, label[onset] == 2, None if code is None else code[onset], character)
-    notes = ("the file has no unit: µV assumed", *named, *told)
-    return _recording(path, signal, (ch_names, sfreq), events, options, notes)
 
 
 def _said_rate(path: Path, options: ReadOptions) -> float:
@@ -191,17 +174,3 @@ def _recording(
         positions_or_ideal(ch_names),
         (*notes, *told),
     )
-
-
-def _channels_first(signal: np.ndarray, path: Path) -> NDArray[np.float64]:
-    if signal.ndim != 2 or signal.shape[0] < signal.shape[1]:
-        raise RecordingError(path, f"the signal has shape {signal.shape}, not (samples, channels)", "transpose it")
-    return np.ascontiguousarray(signal.T, dtype=np.float64)
-
-
-def _struct(variables: dict[str, Any], name: str) -> dict[str, Any]:
-    """The fields of a MATLAB struct of size 1; nothing when it is no struct."""
-    value = variables[name]
-    if not isinstance(value, np.ndarray) or value.dtype.names is None or value.size != 1:
-        return {}
-    return {field: value.ravel()[0][field] for field in value.dtype.names}

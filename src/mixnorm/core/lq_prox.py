@@ -16,8 +16,8 @@ from mixnorm.core.arrays import Array, namespace, positive_part
 
 _MAX_OUTER = 100
 _MAX_INNER = 60
-#: A last Newton step this small leaves an error of the order of its square times p, far below rounding; asking for more
-#: would be asking for digits that t^p does not have, since it multiplies the rounding of t by p.
+#: A last Newton step this small leaves an error of the order of its square times p, far below rounding; asking for
+#: more would be asking for digits that t^p does not have, since it multiplies the rounding of t by p.
 _SMALL_STEP = 1e-10
 #: Halving a bracket gains no such digits: it goes on until the bracket is of the size of the rounding of t^p, in units
 #: of p.

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mixnorm.eeg.rejection import all_rejected, check_reject, learned_limits, peak_to_peak
+
 SCALINGS = ("robust", "standard", "windsor", "none")
 
 
@@ -27,16 +29,26 @@ class ChannelScaler(TransformerMixin, BaseEstimator):
 
     A constant channel is only centred, so that it is exactly zero.
 
+    With `reject`, training trials with a channel whose peak-to-peak value is beyond a limit are left out first, and
+    `accepted` says which remain. Trials to be scored are clipped, but never rejected.
+
     Parameters
     ----------
     scaling : {"robust", "standard", "windsor", "none"}
         As above.
     clip : float or None
         As above; None: no clipping ("windsor": percentiles 0 and 100).
+    reject : float, "auto" or None
+        The limit in µV, the same for all channels; or learned from the training trials
+        (`mixnorm.eeg.rejection.learned_limits`); None: no limit.
 
     Attributes
     ----------
     lower_, upper_, center_, scale_ : (n_channels,) arrays
+    limits_ : (n_channels,) array
+        Peak-to-peak limits; infinite without `reject`.
+    ch_names_in_ : tuple of str
+        Names of the channels, if fitted on `mne.Epochs`.
 
     Examples
     --------
@@ -45,9 +57,12 @@ class ChannelScaler(TransformerMixin, BaseEstimator):
     array([-1.        , -0.11111111,  0.77777778])
     """
 
-    def __init__(self, scaling: str = "robust", clip: float | None = 4.0) -> None:
+    def __init__(
+        self, scaling: str = "robust", clip: float | None = 4.0, reject: float | str | None = None
+    ) -> None:
         self.scaling = scaling
         self.clip = clip
+        self.reject = reject
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Learn limits and scales from training trials (n_trials, n_channels, n_times)."""
@@ -60,7 +75,12 @@ class ChannelScaler(TransformerMixin, BaseEstimator):
         highest = 50 if self.scaling == "windsor" else np.inf
         if self.clip is not None and not 0 <= self.clip < highest:
             raise ValueError(f"Invalid value for the 'clip' parameter: {self.clip} with {self.scaling!r} scaling.")
-        values = X.transpose(1, 0, 2).reshape(X.shape[1], -1)
+        check_reject(self.reject)
+        self.limits_ = learned_limits(X, self.reject)
+        accepted = X[self._within(X)]
+        if not len(accepted):
+            raise ValueError(all_rejected(X, self.reject))
+        values = accepted.transpose(1, 0, 2).reshape(X.shape[1], -1)
         self.center_, self.scale_, self.lower_, self.upper_ = self._learned(values)
         self.scale_ = np.where(self.scale_ > 0, self.scale_, 1.0)
         self.n_channels_in_ = X.shape[1]
@@ -74,6 +94,26 @@ class ChannelScaler(TransformerMixin, BaseEstimator):
             raise ValueError(f"X has {X.shape[1]} channels, but the scaler was fitted on {self.n_channels_in_}.")
         clipped = np.clip(X, self.lower_[:, None], self.upper_[:, None])
         return (clipped - self.center_[:, None]) / self.scale_[:, None]
+
+    def accepted(self, X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bool_]:
+        """Which training trials (n_trials, n_channels, n_times) are within the limits.
+
+        With labels `y`, an error is raised where all trials of a class are beyond them.
+        """
+        check_is_fitted(self)
+        X = _trials(X)
+        within = self._within(X)
+        if y is not None:
+            labels = np.asarray(y)
+            for label in np.unique(labels):
+                if not within[labels == label].any():
+                    raise ValueError(all_rejected(X[labels == label], self.reject, f" of class {label}"))
+        return within
+
+    def _within(self, X: NDArray[np.float64]) -> NDArray[np.bool_]:
+        if self.reject is None:
+            return np.ones(len(X), dtype=bool)
+        return (peak_to_peak(X) <= self.limits_).all(axis=1)
 
     def _learned(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """Centre, scale, lower and upper limit from values (n_channels, n)."""

@@ -130,6 +130,7 @@ def cross_validated_auc(
             aucs.append(None)
         else:
             scaler = design.preparation.scaler().fit(X[train])
+            train[train] = scaler.accepted(X[train], y[train])
             model = fitted(make_classifier(), scaler.transform(X[train]), y[train], groups[train])
             aucs.append(float(roc_auc_score(y[test], model.decision_function(scaler.transform(X[test])))))
         if progress is not None:

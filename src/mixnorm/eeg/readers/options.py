@@ -40,6 +40,9 @@ class ReadOptions:
         Sampling rate in Hz, for formats that have none.
     subject, session : str
         Used instead of those of the source or its path.
+    use_bads : bool
+        Use what the source marks as bad: channels in MNE's ``info["bads"]``, and trials that overlap an annotation
+        whose name begins with BAD.
     """
 
     target: tuple[str, ...] = ()
@@ -50,6 +53,7 @@ class ReadOptions:
     unlabelled: bool = False
     subject: str | None = None
     session: str | None = None
+    use_bads: bool = False
 
     def __post_init__(self) -> None:
         for field in fields(self)[:4]:

@@ -101,7 +101,9 @@ def main() -> None:
         rejection.SPREADS = arguments.spreads
     for name in [arguments.data] if arguments.data else DATA:
         for row in measured(name, arguments.seed, arguments.splits, RULES, arguments.subjects):
-            print(json.dumps(row) if arguments.json else "  ".join(f"{value!s:14}" for value in row.values()), flush=True)
+            print(
+                json.dumps(row) if arguments.json else "  ".join(f"{value!s:14}" for value in row.values()), flush=True
+            )
 
 
 if __name__ == "__main__":

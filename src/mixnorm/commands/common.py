@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,14 @@ import numpy as np
 from tqdm import tqdm
 
 from mixnorm.core.files import write_text
-from mixnorm.eeg import EpochedRecording, Recording, RecordingError
+from mixnorm.eeg import EpochedRecording, Preparation, Recording, RecordingError
+from mixnorm.eeg.design import default_preparation
 from mixnorm.eeg.positions import no_electrodes
 from mixnorm.eeg.readers.options import NOBODY
+from mixnorm.eeg.rejection import check_reject
 from mixnorm.report.safe_text import for_terminal
+
+AnyRun = Recording | EpochedRecording
 
 _READING = (
     click.option("--target", multiple=True, metavar="NAME", help="Name of a target event; may be repeated."),
@@ -33,6 +37,14 @@ _READING = (
     click.option("--drop", multiple=True, metavar="CHANNEL", help="Channel to exclude; may be repeated."),
     click.option("--ch-names", metavar="A,B,…", help="Channel names, for files that have none."),
     click.option("--sfreq", type=float, metavar="HZ", help="Sampling rate, for files that have none."),
+    click.option("--use-bads", is_flag=True, help="Use channels and stretches that the file marks as bad."),
+)
+
+reject_option = click.option(
+    "--reject",
+    metavar="µV|auto",
+    callback=lambda *given: _limit(given[2]),
+    help="Leave training trials out whose peak-to-peak value is beyond this limit [no limit].",
 )
 
 subjects_option = click.option("--subjects", metavar="A,B,…", help="Name of the subject of each recording, in order.")
@@ -50,6 +62,23 @@ jobs_option = click.option(
     help="Number of processes; -1: one per core.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only one JSON object on standard output.")
+
+
+def _limit(given: str | None) -> float | str | None:
+    if given is None or given == "auto":
+        return given
+    try:
+        limit = float(given)
+        check_reject(limit)
+    except ValueError:
+        raise click.BadParameter(f"{given!r} is neither a limit in µV above 0 nor auto.") from None
+    return limit
+
+
+def preparation_of(preset: str | None, reject: float | str | None, runs: Sequence[AnyRun]) -> Preparation:
+    """The preparation that was asked for, by default that of the kind of the recordings."""
+    base = Preparation.preset(preset) if preset else default_preparation(runs[0])
+    return base.with_(reject=reject) if reject is not None else base
 
 
 def _some(jobs: int) -> int:
@@ -132,8 +161,9 @@ def _handle_termination() -> dict[int, Any]:
 _PHRASES = {
     "use the preset 'epochs' or a preparation with band=None": "use --preset epochs",
     "set window=(start, stop); choose another preparation": "use another --preset",
+    "use_bads=True": "--use-bads",
 }
-_PYTHON = re.compile(r"\b(target|nontarget|drop|ch_names|sfreq|subjects)=(…|\[(?:'[^']*'|\"[^\"]*\"|, )+\])")
+_PYTHON = re.compile(r"\b(target|nontarget|drop|ch_names|sfreq|subjects|reject)=(…|\[(?:'[^']*'|\"[^\"]*\"|, )+\])")
 
 
 def as_options(text: str) -> str:
@@ -155,7 +185,7 @@ def as_options(text: str) -> str:
     return _PYTHON.sub(option, text)
 
 
-def describe(runs: list[Recording | EpochedRecording], named: Collection[str] = (), forbid: bool = False) -> None:
+def describe(runs: Sequence[AnyRun], named: Collection[str] = (), forbid: bool = False) -> None:
     """Print on stderr what was read, and warnings about it.
 
     `named`: channels that need no warning; `forbid`: whether the command has that option.

@@ -16,22 +16,24 @@ from mixnorm.commands.common import (
     folds_option,
     json_option,
     messages,
+    preparation_of,
     print_json,
     progress,
     read_options,
     reading_options,
+    reject_option,
     subjects_option,
 )
 from mixnorm.eeg import (
     PRESETS,
     Decoder,
     Design,
-    Preparation,
     default_classifier,
     honest_folds,
     prepare,
     read_recordings,
 )
+from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.splitting import cross_validated_auc
 from mixnorm.estimators.persistence import check_model_path
 from mixnorm.estimators.settings import SETTINGS
@@ -54,6 +56,7 @@ from mixnorm.montage.preselection import PreselectedSVC
     type=click.Choice(list(PRESETS)),
     help="Preparation [default for continuous recordings, epochs for epochs].",
 )
+@reject_option
 @folds_option
 @click.option(
     "--rule",
@@ -79,6 +82,7 @@ def train(
     recordings: tuple[str, ...],
     output: Path,
     preset: str | None,
+    reject: float | str | None,
     n_folds: int | None,
     as_json: bool,
     **options: Any,
@@ -93,7 +97,8 @@ def train(
         check_writable(output, "-o")
         runs = read_recordings(*recordings, **read_options(options))
         describe(runs)
-        design = prepare(runs, Preparation.preset(preset) if preset else None)
+        runs = as_recordings(runs)
+        design = prepare(runs, preparation_of(preset, reject, runs))
         folds = honest_folds(design, n_folds)
         chosen = n_sensors is not None and n_sensors < len(design.ch_names)
         model = PreselectedSVC(n_sensors, classifier) if chosen else classifier
@@ -102,7 +107,11 @@ def train(
             decoder = _decoder(design, runs, model)
             bar.update()
         save(decoder, output)
-    report = _report(decoder, design, folds.by, aucs) | {"model": str(output), "recordings": list(recordings)}
+    report = _report(decoder, design, folds.by, aucs) | {
+        "excluded_channels": {name: why for run in runs for name, why in run.excluded.items()},
+        "model": str(output),
+        "recordings": list(recordings),
+    }
     if as_json:
         print_json(report)
     else:
@@ -114,7 +123,9 @@ def _decoder(design: Design, runs: list[Any], model: GroupSVCCV | PreselectedSVC
     if not isinstance(model, PreselectedSVC):
         return Decoder.from_design(design, runs[0].ch_names, model)
     X, y, groups = design.to_sklearn()
-    order = model.fit(design.preparation.scaler().fit(X).transform(X), y, groups).order_
+    scaler = design.preparation.scaler().fit(X)
+    kept = scaler.accepted(X, y)
+    order = model.fit(scaler.transform(X[kept]), y[kept], groups[kept]).order_
     return decoder_on(design, [design.ch_names[i] for i in order[: model.n_sensors]], model.classifier, runs)
 
 
@@ -126,6 +137,8 @@ def _report(decoder: Decoder, design: Design, by: str, aucs: list[float | None])
         "folds_by": by,
         "n_trials": len(design),
         "n_targets": int(design.y.sum()),
+        "left_out": design.left_out.counts(),
+        "rejected_in_training": design.rejected().counts(),
         "n_channels": len(design.ch_names),
         "electrodes": list(decoder.selected),
         "alpha": float(decoder.classifier.alpha_),
@@ -140,9 +153,18 @@ def _text(report: dict[str, Any]) -> str:
     auc = "–" if report["auc"] is None else f"{report['auc']:.3f}"
     return "\n".join(
         [
-            f"{report['n_trials']} trials, {report['n_targets']} of them targets",
+            f"{report['n_trials']} trials, {report['n_targets']} of them targets{_fewer(report)}",
             f"AUC {auc}, leaving out one {report['folds_by']} fold at a time ({folds})",
             f"{len(chosen)} of {report['n_channels']} electrodes: {', '.join(chosen)}",
             f"model saved as {report['model']}",
         ]
     )
+
+
+def _fewer(report: dict[str, Any]) -> str:
+    """How many trials were left out; the warnings have said why."""
+    left_out, rejected = report["left_out"]["n_trials"], report["rejected_in_training"]["n_trials"]
+    parts = [f"{left_out} left out"] if left_out else []
+    if rejected:
+        parts.append(f"{rejected} beyond the limit, not used in training")
+    return f" ({'; '.join(parts)})" if parts else ""

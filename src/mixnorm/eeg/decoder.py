@@ -249,7 +249,6 @@ class Decoder:
             "classifier": inner,
         }
         own = {"times": self.times, **{f"scaler/{name}": getattr(self.scaler, name) for name in _LEARNED}}
-        own["scaler/limits_"] = self.scaler.limits_
         return header, own | {f"classifier/{name}": array for name, array in arrays.items()}
 
     @classmethod
@@ -265,8 +264,8 @@ class Decoder:
         for learned in _LEARNED:
             setattr(scaler, learned, arrays[f"scaler/{learned}"])
         scaler.n_channels_in_ = len(scaler.scale_)
-        # Models before version 0.3 have no limits.
-        scaler.limits_ = arrays.get("scaler/limits_", np.full(len(scaler.scale_), np.inf))
+        # The limits concern training trials only, and are not stored.
+        scaler.limits_ = np.full(len(scaler.scale_), np.inf)
         return cls(
             preparation=preparation,
             sfreq=np.nan if header["sfreq"] is None else float(header["sfreq"]),

@@ -140,7 +140,7 @@ def prepare(
     if not recordings:
         raise ValueError("There are no recordings to prepare.")
     if preparation is None:
-        preparation = Preparation.preset("epochs" if isinstance(recordings[0], EpochedRecording) else "default")
+        preparation = default_preparation(recordings[0])
     parts = [cut(recording, preparation) for recording in recordings]
     for recording, part in zip(recordings, parts, strict=True):
         _check_alike(recording.source, part, parts[0])
@@ -149,6 +149,11 @@ def prepare(
     if preparation.reject is not None and (rejected := design.rejected()):
         warnings.warn(f"In training, {rejected.describe()}", RuntimeWarning, stacklevel=2)
     return design
+
+
+def default_preparation(recording: Recording | EpochedRecording) -> Preparation:
+    """The preset "default", or "epochs" for trials that are already cut."""
+    return Preparation.preset("epochs" if isinstance(recording, EpochedRecording) else "default")
 
 
 def _stacked(

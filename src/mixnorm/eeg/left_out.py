@@ -58,9 +58,7 @@ class LeftOut:
     @classmethod
     def together(cls, parts: Sequence[LeftOut]) -> LeftOut:
         """The trials of several recordings."""
-        arrays = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("target", "subject", "session")
-        )
+        arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in ("target", "subject", "session"))
         return cls(
             np.concatenate([part.kind for part in parts]),
             tuple(names for part in parts for names in part.because),

@@ -57,9 +57,7 @@ class ChannelScaler(TransformerMixin, BaseEstimator):
     array([-1.        , -0.11111111,  0.77777778])
     """
 
-    def __init__(
-        self, scaling: str = "robust", clip: float | None = 4.0, reject: float | str | None = None
-    ) -> None:
+    def __init__(self, scaling: str = "robust", clip: float | None = 4.0, reject: float | str | None = None) -> None:
         self.scaling = scaling
         self.clip = clip
         self.reject = reject

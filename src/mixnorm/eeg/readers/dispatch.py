@@ -68,9 +68,7 @@ def read_recordings(*sources: Any, subjects: Sequence[str] | None = None, **opti
     return [checked(recording.without(told.drop) if told.drop else recording) for recording in found]
 
 
-def _told_of_each(
-    sources: Sequence[Any], subjects: Sequence[str] | None, told: ReadOptions
-) -> list[ReadOptions]:
+def _told_of_each(sources: Sequence[Any], subjects: Sequence[str] | None, told: ReadOptions) -> list[ReadOptions]:
     """The options of each source: those given for all, and the subject of each."""
     if not subjects:
         return [told] * len(sources)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,14 @@ OTHER_UNIT = 100.0
 _UNITS = {1e-6: "volts", 1e-3: "millivolts", 1e3: "nanovolts"}
 
 
-def check_units(trials: Mapping[str, NDArray[np.float64]]) -> None:
-    """Raise a `RecordingError` where recordings, by source, have trials (n, channels, times) of very different size."""
-    sizes = {source: _size(X.transpose(1, 0, 2).reshape(X.shape[1], -1)) for source, X in trials.items()}
-    first, *others = sizes
-    for source in others:
-        if _differ(sizes[source], sizes[first]):
+def check_units(sources: Sequence[str], trials: Sequence[NDArray[np.float64]]) -> None:
+    """Raise a `RecordingError` where the trials (n, channels, times) of recordings are of very different size."""
+    found = [(_size(X), source) for source, X in zip(sources, trials, strict=True)]
+    for one in found[1:]:
+        if _differ(one[0], found[0][0]):
             # The smaller one is the odd one: volts that are taken for microvolts.
-            odd, usual = sorted((source, first), key=sizes.__getitem__)
-            raise _other_unit(odd, sizes[odd], f"those of {usual}", sizes[usual])
+            (size, odd), (usual, other) = sorted((one, found[0]))
+            raise _other_unit(odd, size, f"those of {other}", usual)
 
 
 def check_unit_of(source: str, X: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
@@ -32,14 +31,14 @@ def check_unit_of(source: str, X: NDArray[np.float64], scale: NDArray[np.float64
 
     `scale` is the spread of each channel in training.
     """
-    size, usual = _size(X.transpose(1, 0, 2).reshape(X.shape[1], -1)), float(np.median(scale))
+    size, usual = _size(X), float(np.median(scale))
     if _differ(size, usual):
         raise _other_unit(source, size, "those of the training recordings", usual)
 
 
-def _size(values: NDArray[np.float64]) -> float:
-    """Median over channels (n_channels, n) of the interquartile range / 1.349, which artefacts hardly change."""
-    low, high = np.percentile(values, [25, 75], axis=1)
+def _size(X: NDArray[np.float64]) -> float:
+    """Median over channels of the interquartile range / 1.349 of trials, which artefacts hardly change."""
+    low, high = np.percentile(X, [25, 75], axis=(0, 2))
     return float(np.median(high - low)) / 1.349
 
 

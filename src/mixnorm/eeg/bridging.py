@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import signal as sps
@@ -67,7 +69,7 @@ class BridgingFilter:
         """Filter one channel, run of samples by run of samples."""
         there = np.isfinite(row)
         edges = [0, *(np.flatnonzero(np.diff(there)) + 1).tolist(), len(row)]
-        for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        for begin, end in itertools.pairwise(edges):
             if not there[begin]:
                 self._gap[channel] += end - begin
                 continue

@@ -144,7 +144,7 @@ def prepare(
     parts = [cut(recording, preparation) for recording in recordings]
     for recording, part in zip(recordings, parts, strict=True):
         _check_alike(recording.source, part, parts[0])
-    check_units({recording.source: part.X for recording, part in zip(recordings, parts, strict=True)})
+    check_units([recording.source for recording in recordings], [part.X for part in parts])
     design = _stacked(recordings, parts, preparation)
     if preparation.reject is not None and (rejected := design.rejected()):
         warnings.warn(f"In training, {rejected.describe()}", RuntimeWarning, stacklevel=2)

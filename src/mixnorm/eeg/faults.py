@@ -126,7 +126,7 @@ def _faults_of_epochs(recording: EpochedRecording) -> _Masks:
 
 
 def _constant(X: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return (X == X[..., :1]).all(axis=-1)
+    return (X[..., :1] == X).all(axis=-1)
 
 
 def _shares(row: NDArray[np.float64], sfreq: float) -> tuple[float, float]:

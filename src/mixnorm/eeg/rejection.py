@@ -16,8 +16,8 @@ def check_reject(reject: object) -> None:
         return
     if isinstance(reject, bool | str) or not isinstance(reject, int | float | np.number) or not 0 < reject < np.inf:
         raise ValueError(
-            f"Invalid value for the 'reject' parameter. Allowed values are a limit in µV above 0, 'auto' and None, but "
-            f"got {reject!r} instead."
+            f"Invalid value for the 'reject' parameter. Allowed values are a limit in µV above 0, 'auto' and None, "
+            f"but got {reject!r} instead."
         )
 
 

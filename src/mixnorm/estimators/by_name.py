@@ -6,7 +6,7 @@ import numpy as np
 
 
 def is_mne(X) -> bool:
-    """Whether X is an mne.Epochs, or a list of them: scikit-learn's splitters turn epochs into a list of single ones."""
+    """Whether X is an mne.Epochs, or a list of them, which is what scikit-learn's splitters make of epochs."""
     if isinstance(X, list):
         return len(X) > 0 and all(is_mne(one) for one in X)
     return hasattr(X, "get_data") and hasattr(X, "ch_names") and hasattr(X, "info")
@@ -30,8 +30,9 @@ def read_mne(X) -> tuple[np.ndarray, tuple[str, ...], dict[str, float | str]]:
     names = tuple(name for name in eeg if name not in bads)
     if not names:
         raise ValueError(f"All EEG channels of the epochs are marked as bad: {', '.join(bads)}.")
-    recording = {key: float(first.info[key]) for key in ("sfreq", "highpass", "lowpass")}
-    about = {**recording, "tmin": float(first.times[0]), "tmax": float(first.times[-1]), "units": "uV"}
+    filters = {key: float(first.info[key]) for key in ("sfreq", "highpass", "lowpass")}
+    about: dict[str, float | str] = {**filters, "tmin": float(first.times[0]), "tmax": float(first.times[-1])}
+    about["units"] = "uV"
     return np.concatenate([part.get_data(picks=list(names), units="uV") for part in parts]), names, about
 
 
@@ -94,9 +95,8 @@ def match_columns(estimator, X, needed):
     used = np.isin(np.asarray(groups), np.asarray(needed))
     missing = [name for name in names[used] if name not in X.columns]
     if missing:
-        raise ValueError(
-            f"The model needs columns that X does not have: {', '.join(missing)}. X has {', '.join(map(str, X.columns))}."
-        )
+        found = ", ".join(map(str, X.columns))
+        raise ValueError(f"The model needs columns that X does not have: {', '.join(missing)}. X has {found}.")
     matched = X.reindex(columns=names, fill_value=0.0)
     matched.loc[:, names[~used]] = 0.0
     return matched

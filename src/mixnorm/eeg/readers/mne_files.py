@@ -234,7 +234,8 @@ def _positions(info: mne.Info) -> NDArray[np.float64]:
     return positions_or_ideal(info["ch_names"], places)
 
 
-_MISSING_SAMPLES = ("truncat", "does not match the file size", "incomplete", "outside data range")
+_MISSING_SAMPLES = ("truncat", "does not match the file size", "incomplete")
+_OUTSIDE = "outside data range"
 
 
 def _notes(caught: list[warnings.WarningMessage], path: Path) -> tuple[str, ...]:
@@ -243,4 +244,8 @@ def _notes(caught: list[warnings.WarningMessage], path: Path) -> tuple[str, ...]
     for text in texts:
         if any(sign in text.lower() for sign in _MISSING_SAMPLES):
             raise RecordingError(path, f"it is incomplete ({text})", "copy it again")
+        if _OUTSIDE in text.lower():
+            raise RecordingError(
+                path, f"annotations are outside the recording ({text})", "copy it again, or correct its annotations"
+            )
     return texts

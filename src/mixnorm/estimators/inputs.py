@@ -97,9 +97,9 @@ def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.
     ``subjects``: one label per trial, if errors should name the subject as well.
     """
     if is_mne(X) or _n_dim(X) == 3:
+        trials = _read_epochs(X)
         if is_mne(X):
             check_marks(X)
-        trials = _read_epochs(X)
         if y is not None:
             y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"), warn=True)
         _same_length(trials.matrix, y, estimator)

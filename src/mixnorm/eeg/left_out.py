@@ -113,7 +113,7 @@ class LeftOut:
         spoilers = self.spoilers()
         if spoilers:
             share = ", ".join(f"{name} ({100 * counts['by_channel'][name] / self.of:.0f} %)" for name in spoilers)
-            text += f"; channels that cost many trials: {share}: exclude them with drop={spoilers}"
+            text += f"; channels that cost many trials: {share}: exclude them with drop={[*spoilers]}"
         return text
 
     def _blamed(self, kind: str | None = None) -> Counter[str]:

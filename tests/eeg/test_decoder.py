@@ -179,6 +179,8 @@ def test_decoder_needs_the_channels_it_uses_and_those_of_its_reference(recording
     assert decoder.selected == ("Fz", "Pz", "P4")
     assert set(decoder.needed) == {*decoder.selected, "Oz"}
     expected = decoder.predict(recording).score
+    whole = decoder.scaler.transform(prepare(recording, decoder.preparation).X)
+    np.testing.assert_allclose(expected, decoder.classifier.decision_function(whole), rtol=1e-10)
     own = recording.picked(decoder.needed[::-1])
     assert_array_equal(decoder.predict(own).score, expected)
     others = [name for name in recording.ch_names if name not in decoder.needed]

@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mixnorm.eeg import ChannelScaler, Decoder, Preparation, honest_folds, prepare
+from mixnorm.eeg import (
+    ChannelScaler,
+    Decoder,
+    Preparation,
+    SelectOptions,
+    honest_folds,
+    prepare,
+    select_montage,
+)
 from mixnorm.eeg.rejection import SPREADS, learned_limits
 from mixnorm.eeg.splitting import cross_validated_auc
+from mixnorm.study.splits import SplitRule, split_trials
+from mixnorm.study.work import scaled
 
 
 @pytest.fixture
@@ -84,6 +94,25 @@ def test_limit_is_learned_on_training_trials_and_held_out_trials_are_all_scored(
     assert not np.array_equal(models[1].lda_.coef_, models[3].lda_.coef_)
 
 
+def test_folds_train_on_the_trials_within_the_limit_of_the_fold(recording, lda):
+    design = prepare(with_blinks(recording, [3, 40, 200]))
+    design, folds = replace(design, preparation=design.preparation.with_(reject="auto")), honest_folds(design, 2)
+    models = []
+
+    def classifier():
+        models.append(type(lda)())
+        return models[-1]
+
+    cross_validated_auc(design, classifier, folds)
+    for fold, model in enumerate(models):
+        X, y = design.X[folds.number != fold], design.y[folds.number != fold]
+        limits = learned_limits(X, "auto")
+        kept = np.array([all(np.ptp(trial, axis=1) <= limits) for trial in X])
+        assert not kept.all()
+        expected = type(lda)().fit(ChannelScaler().fit(X[kept]).transform(X[kept]), y[kept])
+        assert_allclose(model.lda_.coef_, expected.lda_.coef_, rtol=1e-9)
+
+
 def test_rejected_trials_are_not_trained_on_but_scored(recording, lda):
     blinks = [3, 40, 41, 100, 200]
     spoilt = with_blinks(recording, blinks)
@@ -147,3 +176,19 @@ def test_limit_is_part_of_the_description_of_a_preparation():
     assert Preparation.from_dict(
         {key: value for key, value in Preparation().to_dict().items() if key != "reject"}
     ) == (Preparation())
+
+
+def test_selection_and_studies_train_on_accepted_trials(recording):
+    design = prepare(with_blinks(recording, [3, 40, 41, 100, 200]))
+    within = (design.X.max(axis=2) - design.X.min(axis=2) <= 150).all(axis=1)
+    kept = replace(design, **{name: getattr(design, name)[within] for name in KEPT})
+    limited = replace(design, preparation=design.preparation.with_(reject=150.0))
+    options = SelectOptions(sensors=2, n_resamplings=0, compare=False, n_folds=2)
+    found, expected = (select_montage(one, options).montages[-1].weights for one in (limited, kept))
+    assert found == expected
+    rule = SplitRule("random", 0, 180, 180, 2, None, 0)
+    split = split_trials(limited, rule)
+    train, test = scaled(limited, split, rule)
+    assert len(train.X) == within[split.train].sum() < len(split.train)
+    assert len(test) == len(split.test)
+    assert_array_equal(train.y, limited.y[split.train][within[split.train]])

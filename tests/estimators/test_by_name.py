@@ -87,6 +87,8 @@ def test_columns_that_belong_to_sensors_are_matched_by_name(trials):
     assert_array_equal(model.decision_function(frame[columns[::-1]].assign(other=1.0)), expected)
     own = frame[[name for name in columns if name.split("_")[0] in used]]
     assert_array_equal(model.decision_function(own), expected)
+    unused = [name for name in columns if name.split("_")[0] not in used]
+    assert_array_equal(model.decision_function(frame.assign(**dict.fromkeys(unused, np.nan))), expected)
     gone = own.columns[0]
     with pytest.raises(ValueError, match=f"needs columns that X does not have: {gone}"):
         model.predict(own.drop(columns=gone))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixnorm.eeg.readers.guard import check_expansion, mat_declared_bytes, reading, require
-from mixnorm.eeg.readers.options import Labels, ReadOptions, labels_of, tagged_numbers, who_from_path
+from mixnorm.eeg.readers.options import Labels, ReadOptions, is_mark, labels_of, tagged_numbers, who_from_path
 from mixnorm.eeg.recording import BadSpan, EpochedRecording, Events, Recording, RecordingError, positions_or_ideal
 
 if TYPE_CHECKING:
@@ -207,9 +207,13 @@ def to_raw(recording: Recording) -> mne.io.RawArray:
 
 
 def _named_events(raw: mne.io.BaseRaw, source: str) -> tuple[NDArray[np.int64], list[str]]:
-    """Onsets (samples) and names: annotations first, else the codes of the trigger channels."""
+    """Onsets (samples) and names: annotations first, else the codes of the trigger channels.
+
+    Annotations that only mark stretches, as BAD does, leave the events to the trigger channels.
+    """
     mne = require("mne", "eeg")
-    if len(raw.annotations):
+    only_marks = all(is_mark(text) for text in raw.annotations.description)
+    if len(raw.annotations) and not (only_marks and "stim" in raw):
         found, event_id = mne.events_from_annotations(raw, regexp=None, verbose="error")
         names = {code: name for name, code in event_id.items()}
         return found[:, 0] - raw.first_samp, [names[code] for code in found[:, 2]]

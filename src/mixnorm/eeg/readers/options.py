@@ -112,6 +112,11 @@ def labels_of(names: Sequence[str], options: ReadOptions, source: str) -> Labels
     return Labels(label != UNKNOWN, label[label != UNKNOWN], note)
 
 
+def is_mark(name: str) -> bool:
+    """Whether an event marks a stretch of the recording, or was written by the recording program: no stimulus."""
+    return any(_plain(tag).startswith(_NOT_STIMULI) for tag in name.split("/"))
+
+
 def tagged_numbers(names: Sequence[str], word: str) -> NDArray[np.int64]:
     """The number after `word` in each name, as in "Target/stimulus 3/character 0"; −1 without one."""
     found = [re.search(rf"\b{word}[ =_-]?(\d+)", name) for name in names]

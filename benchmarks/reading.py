@@ -37,7 +37,7 @@ def measure(path: str, phase: str) -> dict[str, float | str]:
 
         return wrapped
 
-    cutting.CausalFilter.push = timed(cutting.CausalFilter.push)
+    cutting.BridgingFilter.push = timed(cutting.BridgingFilter.push)
     cutting.zero_phase = timed(cutting.zero_phase)
     begin = time.perf_counter()
     recording = read_recording(path)

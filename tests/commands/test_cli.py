@@ -99,7 +99,7 @@ def test_predict_writes_csv_with_a_row_per_event(model, files, tmp_path):
     done = mixnorm("predict", path, files[1])
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert len(rows) == 480
-    assert list(rows[0]) == ["recording", "onset", "stimulus", "character", "target", "score"]
+    assert list(rows[0]) == ["recording", "onset", "stimulus", "character", "target", "score", "reason"]
     assert float(rows[0]["onset"]) == pytest.approx(2.0)
     assert {row["target"] for row in rows} == {"0", "1"}
     mixnorm("predict", path, files[1], "-o", tmp_path / "scores.csv")

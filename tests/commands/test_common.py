@@ -19,6 +19,7 @@ from mixnorm.commands.common import (
     progress,
     read_options,
     reading_options,
+    reject_option,
     subjects_option,
 )
 from mixnorm.eeg import EpochedRecording, Events, Preparation, RecordingError, prepare, simulated_recording
@@ -75,8 +76,10 @@ def test_options_about_reading_reach_the_reader():
         "drop": ["Fp1"],
         "ch_names": ["Fz", "Cz"],
         "sfreq": 250.0,
+        "use_bads": False,
     }
     assert found == expected
+    assert json.loads(CliRunner().invoke(command, ["--use-bads"]).output)["use_bads"]
 
 
 def test_names_of_subjects_reach_the_reader():
@@ -103,6 +106,7 @@ def test_names_of_subjects_reach_the_reader():
         ),
         (f"exclude them with drop={['a]b', chr(39)]}", "exclude them with --drop 'a]b' --drop ''\"'\"''"),
         ("subjects=… names 1 (Ann) for 2", "--subjects … names 1 (Ann) for 2"),
+        ("a higher limit reject=…; use_bads=True uses them", "a higher limit --reject …; --use-bads uses them"),
         ("a file called sfreq=1.mat; alpha=… is no option", "a file called sfreq=1.mat; alpha=… is no option"),
     ],
 )
@@ -118,9 +122,9 @@ def test_every_keyword_in_a_message_of_the_readers_has_an_option():
 
     sources = Path(mixnorm.eeg.__file__).parent.rglob("*.py")
     found = {word for path in sources for word in re.findall(r"(\w+)=(?:…|\{\[)", path.read_text(encoding="utf-8"))}
-    command = click.command()(reading_options(subjects_option(lambda: None)))
+    command = click.command()(reading_options(subjects_option(reject_option(lambda: None))))
     options = {parameter.name for parameter in command.params}
-    assert len(_READING) == 5
+    assert len(_READING) == 6
     assert {"sfreq", "ch_names", "target", "drop", "subjects"} <= found <= options
     for word in found:
         assert as_options(f"{word}=…").startswith("--")

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from mixnorm.eeg import Events, Preparation, RecordingError, prepare
 from mixnorm.eeg.checks import checked
@@ -18,18 +19,28 @@ def at(recording, onset):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_channels_with_nan_or_inf_are_named_with_the_time(recording, value):
-    broken = spoilt(spoilt(recording, 2, slice(512, 600), value), 4, 0, value)
-    message = r"^simulated: channels with NaN or infinite values: Pz \(first at 2\.000 s\), P3 \(first at 0\.000 s\)"
-    with pytest.raises(RecordingError, match=message + r"; exclude them with drop=\['Pz', 'P3'\]"):
-        checked(broken)
+def test_channels_with_nan_or_inf_nearly_throughout_are_left_out(recording, value):
+    n_samples = recording.signal.shape[1]
+    broken = spoilt(spoilt(recording, 2, slice(0, n_samples // 2 + 2), value), 4, slice(0, n_samples // 2), value)
+    found = checked(broken)
+    assert found.ch_names == ("Fz", "Cz", "Oz", "P3", "P4")  # P3 is good in half of the recording
+    assert found.excluded == {"Pz": "NaN in 50 % of the recording"}
+    assert "channels left out because they hold no signal: Pz: NaN in 50 % of the recording" in found.notes
 
 
-def test_flat_channels_are_named(recording):
-    flat = spoilt(recording, 1, slice(None), 12.5)
-    with pytest.raises(RecordingError, match=r"flat channels: Cz; exclude them with drop=\['Cz'\]"):
+def test_flat_channels_are_left_out_and_named(recording):
+    found = checked(spoilt(recording, 1, slice(None), 12.5))
+    assert found.ch_names == ("Fz", "Pz", "Oz", "P3", "P4")
+    assert_array_equal(found.signal, recording.without(["Cz"]).signal)
+    assert found.excluded == {"Cz": "flat in 100 % of the recording"}
+
+
+def test_recording_without_a_usable_channel_is_refused(recording):
+    flat = replace(recording, signal=np.zeros_like(recording.signal))
+    with pytest.raises(
+        RecordingError, match=r"^simulated: no channel can be used \(Fz: flat in 100 % .*; record again"
+    ):
         checked(flat)
-    assert checked(flat.without(["Cz"])).ch_names == ("Fz", "Pz", "Oz", "P3", "P4")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +87,7 @@ def test_window_that_the_end_cuts_off_is_left_out_with_a_warning(recording):
     last = recording.signal.shape[1] - 1
     with pytest.warns(
         RuntimeWarning,
-        match="simulated: 1 of 3 trials are left out because their windows are not wholly inside the recording",
+        match="simulated: 1 of 3 trials are left out: 1 with a window that is not wholly inside the recording; 1 non",
     ):
         design = prepare(at(recording, [1000, 2000, last]))
     assert len(design) == 2

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.metrics import roc_auc_score
 
-from mixnorm import load, save
+from mixnorm import GroupSVC, load, save
 from mixnorm.eeg import (
     Decoder,
     EpochedRecording,
@@ -58,7 +58,9 @@ def test_channels_are_matched_by_name(recording, decoder):
 
 def test_missing_channels_and_other_rates_are_refused(recording, decoder):
     with pytest.raises(
-        RecordingError, match=r"^simulated: channels that the model needs are missing: Pz, P4; it has Fz"
+        RecordingError,
+        match=r"^simulated: channels that the model needs are missing: Pz, P4; the average reference of the model is over "
+        r"all its 6 channels; it has Fz",
     ):
         decoder.predict(recording.without(["Pz", "P4"]))
     with pytest.raises(RecordingError, match="its rate is 512 Hz, that of the model 256 Hz; resample it"):
@@ -169,3 +171,31 @@ def test_dead_sensor_is_never_selected(recording):
     decoder = Decoder.from_design(replace(design, X=X))
     assert "Cz" not in decoder.selected
     assert decoder.selected
+
+
+def test_decoder_needs_the_channels_it_uses_and_those_of_its_reference(recording):
+    sparse = GroupSVC(0.01, group_weights=[1.0, np.inf, 1.0, np.inf, 1.0])
+    decoder = Decoder.fit(recording, Preparation(reference=("Oz",)), sparse)
+    assert decoder.selected == ("Fz", "Pz", "P4")
+    assert set(decoder.needed) == {*decoder.selected, "Oz"}
+    expected = decoder.predict(recording).score
+    whole = decoder.scaler.transform(prepare(recording, decoder.preparation).X)
+    np.testing.assert_allclose(expected, decoder.classifier.decision_function(whole), rtol=1e-10)
+    own = recording.picked(decoder.needed[::-1])
+    assert_array_equal(decoder.predict(own).score, expected)
+    others = [name for name in recording.ch_names if name not in decoder.needed]
+    lost = recording.signal.copy()
+    lost[[recording.ch_names.index(name) for name in others]] = np.nan
+    assert_array_equal(decoder.predict(replace(recording, signal=lost)).score, expected)
+    gone = decoder.selected[0]
+    with pytest.raises(RecordingError, match=f"channels that the model needs are missing: {gone}; it has"):
+        decoder.predict(recording.without([gone]))
+    average = Decoder.fit(recording, Preparation(reference="average"), GroupSVC(0.1))
+    assert average.needed == recording.ch_names
+
+
+def test_channel_that_the_model_needs_but_holds_no_signal_is_named(recording, decoder):
+    flat = recording.signal.copy()
+    flat[2] = 7.0
+    with pytest.raises(RecordingError, match=r"needs are missing: Pz \(flat in 100 % of the recording\)"):
+        decoder.predict(replace(recording, signal=flat))

@@ -98,3 +98,24 @@ def test_bad_input_is_refused(X, scaler, spoil, message):
 def test_other_number_of_channels_is_refused(X):
     with pytest.raises(ValueError, match="X has 2 channels, but the scaler was fitted on 3"):
         ChannelScaler().fit(X).transform(X[:, :2])
+
+
+def test_channels_have_names_or_numbers(X):
+    scaler = ChannelScaler().fit(X)
+    assert list(scaler.get_feature_names_out()) == ["0", "1", "2"]
+    assert list(scaler.get_feature_names_out(["Fz", "Cz", "Pz"])) == ["Fz", "Cz", "Pz"]
+    with pytest.raises(ValueError, match="input_features has 2 names, but there are 3 channels"):
+        scaler.get_feature_names_out(["Fz", "Cz"])
+
+
+def test_table_has_a_column_for_each_channel_and_sample(X):
+    pytest.importorskip("pandas")
+    scaler = ChannelScaler("standard", None)
+    expected = scaler.fit_transform(X)
+    table = clone(scaler.set_output(transform="pandas")).fit_transform(X)
+    assert list(table.columns[:2]) == ["0_0", "0_1"]
+    assert len(table.columns) == X.shape[1] * X.shape[2]
+    assert_array_equal(table.to_numpy(), expected.reshape(len(X), -1))
+    assert_array_equal(table["1_2"], expected[:, 1, 2])
+    with pytest.raises(ValueError, match="output config must be in"):
+        ChannelScaler().set_output(transform="list")

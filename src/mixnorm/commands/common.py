@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,14 @@ from tqdm import tqdm
 
 from mixnorm import load
 from mixnorm.core.files import write_text
-from mixnorm.eeg import Decoder, EpochedRecording, Recording, RecordingError
+from mixnorm.eeg import Decoder, EpochedRecording, Preparation, Recording, RecordingError
+from mixnorm.eeg.design import default_preparation
 from mixnorm.eeg.positions import no_electrodes
 from mixnorm.eeg.readers.options import NOBODY
+from mixnorm.eeg.rejection import check_reject
 from mixnorm.report.safe_text import for_json, for_terminal
+
+AnyRun = Recording | EpochedRecording
 
 _READING = (
     click.option("--target", multiple=True, metavar="NAME", help="Name of a target event; may be repeated."),
@@ -38,6 +42,14 @@ _READING = (
         "--recipe", metavar="KEY=NAME,…", help="Which variable of a .mat file, or stream of an XDF file, is what."
     ),
     click.option("--max-gib", type=float, default=4.0, show_default=True, help="The most data of one file, in GiB."),
+    click.option("--use-bads", is_flag=True, help="Use channels and stretches that the file marks as bad."),
+)
+
+reject_option = click.option(
+    "--reject",
+    metavar="µV|auto",
+    callback=lambda *given: _limit(given[2]),
+    help="Leave training trials out whose peak-to-peak value is beyond this limit [no limit].",
 )
 
 subjects_option = click.option("--subjects", metavar="A,B,…", help="Name of the subject of each recording, in order.")
@@ -55,6 +67,23 @@ jobs_option = click.option(
     help="Number of processes; -1: one per core.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only one JSON object on standard output.")
+
+
+def _limit(given: str | None) -> float | str | None:
+    if given is None or given == "auto":
+        return given
+    try:
+        limit = float(given)
+        check_reject(limit)
+    except ValueError:
+        raise click.BadParameter(f"{given!r} is neither a limit in µV above 0 nor auto.") from None
+    return limit
+
+
+def preparation_of(preset: str | None, reject: float | str | None, runs: Sequence[AnyRun]) -> Preparation:
+    """The preparation that was asked for, by default that of the kind of the recordings."""
+    base = Preparation.preset(preset) if preset else default_preparation(runs[0])
+    return base.with_(reject=reject) if reject is not None else base
 
 
 def _some(jobs: int) -> int:
@@ -140,8 +169,9 @@ _PHRASES = {
     "to score it without labels, give unlabelled=True": "to score it without labels, use mixnorm predict --unlabelled",
     "recipe='": "--recipe '",
     "max_gib=": "--max-gib ",
+    "use_bads=True": "--use-bads",
 }
-_PYTHON = re.compile(r"\b(target|nontarget|drop|ch_names|sfreq|subjects)=(…|\[(?:'[^']*'|\"[^\"]*\"|, )+\])")
+_PYTHON = re.compile(r"\b(target|nontarget|drop|ch_names|sfreq|subjects|reject)=(…|\[(?:'[^']*'|\"[^\"]*\"|, )+\])")
 
 
 def as_options(text: str) -> str:
@@ -163,7 +193,7 @@ def as_options(text: str) -> str:
     return _PYTHON.sub(option, text)
 
 
-def describe(runs: list[Recording | EpochedRecording], named: Collection[str] = (), forbid: bool = False) -> None:
+def describe(runs: Sequence[AnyRun], named: Collection[str] = (), forbid: bool = False) -> None:
     """Print on stderr what was read, and warnings about it.
 
     `named`: channels that need no warning; `forbid`: whether the command has that option.

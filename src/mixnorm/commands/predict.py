@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from mixnorm.commands.common import (
+    as_options,
     check_writable,
     json_option,
     load_decoder,
@@ -22,10 +23,11 @@ from mixnorm.commands.common import (
 )
 from mixnorm.core.files import write_text
 from mixnorm.eeg import Scores, read_recordings
+from mixnorm.eeg.left_out import LeftOut
 from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.report.safe_text import for_spreadsheet, for_terminal
 
-COLUMNS = ("recording", "onset", "stimulus", "character", "target", "score")
+COLUMNS = ("recording", "onset", "stimulus", "character", "target", "score", "reason")
 
 
 @click.command()
@@ -46,13 +48,27 @@ def predict(model: Path, recording: str, output: Path | None, as_json: bool, **o
         if output is not None:
             check_writable(output, "-o")
         decoder = load_decoder(model)
-        rows = []
+        rows, parts = [], []
         for run in read_recordings(recording, **read_options(options)):
-            rows += _rows(run.source, decoder.predict(run))
+            click.echo(for_terminal(as_options(run.describe()), keep="\n"), err=True)
+            scores = decoder.predict(run)
+            rows += _rows(run.source, scores)
+            parts.append(scores.left_out)
+        report = {
+            "model": str(model),
+            "recording": recording,
+            "n_events": len(rows),
+            "n_scored": sum(row["score"] is not None for row in rows),
+            "left_out": LeftOut.together(parts).counts(),
+            "auc": _auc(rows),
+            "scores": rows,
+        }
         if as_json:
-            print_json({"model": str(model), "recording": recording, "auc": _auc(rows), "scores": rows}, output)
+            print_json(report, output)
         else:
             _write_csv(rows, output)
+    # Where the scores themselves are printed, the summary must not be among them.
+    click.echo(_summary(report, LeftOut.together(parts), output), err=as_json or output is None)
 
 
 def _rows(source: str, scores: Scores) -> list[dict[str, Any]]:
@@ -63,6 +79,7 @@ def _rows(source: str, scores: Scores) -> list[dict[str, Any]]:
         scores.character.tolist(),
         scores.target.tolist(),
         scores.score.tolist(),
+        scores.reason.tolist(),
         strict=True,
     )
     return [
@@ -73,9 +90,21 @@ def _rows(source: str, scores: Scores) -> list[dict[str, Any]]:
             "character": None if character == UNKNOWN else character,
             "target": None if target == UNKNOWN else target,
             "score": None if np.isnan(score) else score,
+            "reason": reason or None,
         }
-        for onset, stimulus, character, target, score in columns
+        for onset, stimulus, character, target, score, reason in columns
     ]
+
+
+def _summary(report: dict[str, Any], left_out: LeftOut, output: Path | None) -> str:
+    """How many events, what was left out, the AUC, and where the scores are."""
+    lines = [f"{report['n_scored']} of {report['n_events']} events scored"]
+    if len(left_out):
+        lines.append(for_terminal(as_options(left_out.describe())))
+    auc = report["auc"]
+    lines.append("AUC unknown: it needs labels of both classes" if auc is None else f"AUC {auc:.3f}")
+    lines.append(f"scores written to {output or 'standard output'}")
+    return "\n".join(lines)
 
 
 def _auc(rows: list[dict[str, Any]]) -> float | None:

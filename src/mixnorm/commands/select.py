@@ -20,17 +20,18 @@ from mixnorm.commands.common import (
     json_option,
     listed,
     messages,
+    preparation_of,
     print_json,
     progress,
     read_options,
     reading_options,
+    reject_option,
     stoppable,
     subjects_option,
 )
 from mixnorm.eeg import (
     PRESETS,
     Checkpoint,
-    Preparation,
     Selection,
     SelectOptions,
     read_costs,
@@ -64,6 +65,7 @@ _SHOWN = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Results folder [mixnorm-results/select-NAME].")
 @click.option("--preset", type=click.Choice(list(PRESETS)), help="Preparation [default: by file type].")
+@reject_option
 @folds_option
 @click.option(
     "--resamplings",
@@ -90,11 +92,13 @@ def select(recordings: tuple[str, ...], out: Path | None, figures: bool, as_json
     electrode. If the command is stopped, run it again to continue.
     """
     with messages():
+        preset, reject = options.pop("preset"), options.pop("reject")
         asked = _asked(options)
         folder = out or Path("mixnorm-results") / f"select-{Path(recordings[0]).stem}"
         _check_writable(folder)
         runs = read_recordings(*recordings, **read_options(options))
         describe(runs, (*asked.keep, *asked.forbid), forbid=True)
+        asked = replace(asked, preparation=preparation_of(preset, reject, runs))
         checkpoint = Checkpoint(folder / ".parts", repr(code_version()))
         with stoppable(checkpoint.folder):
             found = _selected(runs, asked, checkpoint)
@@ -125,7 +129,7 @@ def _check_writable(folder: Path) -> None:
 
 def _asked(options: dict[str, Any]) -> SelectOptions:
     """Take the options of the selection out of those of the command; the remaining ones are about reading."""
-    preset, cost = options.pop("preset"), options.pop("cost")
+    cost = options.pop("cost")
     return SelectOptions(
         sensors=options.pop("sensors"),
         keep=listed(options.pop("keep")),
@@ -135,7 +139,6 @@ def _asked(options: dict[str, Any]) -> SelectOptions:
         n_resamplings=options.pop("resamplings"),
         compare=options.pop("compare"),
         n_jobs=options.pop("jobs"),
-        preparation=Preparation.preset(preset) if preset else None,
     )
 
 

@@ -18,23 +18,25 @@ from mixnorm.commands.common import (
     folds_option,
     json_option,
     messages,
+    preparation_of,
     print_json,
     progress,
     read_options,
     reading_options,
+    reject_option,
     subjects_option,
 )
 from mixnorm.eeg import (
     PRESETS,
     Decoder,
     Design,
-    Preparation,
     default_classifier,
     honest_folds,
     prepare,
     read_recordings,
 )
 from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.splitting import auc_by_fold, held_out_scores
 from mixnorm.eeg.training import Training, calibration_bins
 from mixnorm.estimators.persistence import check_model_path
@@ -64,6 +66,7 @@ _ONE_CHARACTER = (
     type=click.Choice(list(PRESETS)),
     help="Preparation [default for continuous recordings, epochs for epochs].",
 )
+@reject_option
 @folds_option
 @click.option(
     "--rule",
@@ -89,6 +92,7 @@ def train(
     recordings: tuple[str, ...],
     output: Path,
     preset: str | None,
+    reject: float | str | None,
     n_folds: int | None,
     as_json: bool,
     **options: Any,
@@ -101,7 +105,8 @@ def train(
         check_writable(output, "-o")
         runs = read_recordings(*recordings, **read_options(options))
         describe(runs)
-        design = prepare(runs, Preparation.preset(preset) if preset else None)
+        runs = as_recordings(runs)
+        design = prepare(runs, preparation_of(preset, reject, runs))
         folds = honest_folds(design, n_folds)
         chosen = n_sensors is not None and n_sensors < len(design.ch_names)
         model = PreselectedSVC(n_sensors, classifier) if chosen else classifier
@@ -112,7 +117,11 @@ def train(
             decoder = replace(decoder, training=_training(design, runs, method, folds.by, aucs, scores))
             bar.update()
         save(decoder, output)
-    report = _report(decoder, design, folds.by, aucs) | {"model": str(output), "recordings": list(recordings)}
+    report = _report(decoder, design, folds.by, aucs) | {
+        "excluded_channels": {name: why for run in runs for name, why in run.excluded.items()},
+        "model": str(output),
+        "recordings": list(recordings),
+    }
     if as_json:
         print_json(report)
     else:
@@ -124,7 +133,9 @@ def _decoder(design: Design, runs: list[Any], model: GroupSVCCV | PreselectedSVC
     if not isinstance(model, PreselectedSVC):
         return Decoder.from_design(design, runs[0].ch_names, model)
     X, y, groups = design.to_sklearn()
-    order = model.fit(design.preparation.scaler().fit(X).transform(X), y, groups).order_
+    scaler = design.preparation.scaler().fit(X)
+    kept = scaler.accepted(X, y)
+    order = model.fit(scaler.transform(X[kept]), y[kept], groups[kept]).order_
     chosen = [design.ch_names[i] for i in order[: model.n_sensors]]
     return calibrated(decoder_on(design, chosen, model.classifier, runs), design, model)
 
@@ -163,6 +174,8 @@ def _report(decoder: Decoder, design: Design, by: str, aucs: list[float | None])
         "folds_by": by,
         "n_trials": len(design),
         "n_targets": int(design.y.sum()),
+        "left_out": design.left_out.counts(),
+        "rejected_in_training": design.rejected().counts(),
         "n_channels": len(design.ch_names),
         "n_characters": _n_characters(design),
         "electrodes": list(decoder.selected),
@@ -190,10 +203,19 @@ def _text(report: dict[str, Any]) -> str:
     one = report["n_characters"] == 1
     return "\n".join(
         [
-            f"{report['n_trials']} trials, {report['n_targets']} of them targets",
+            f"{report['n_trials']} trials, {report['n_targets']} of them targets{_fewer(report)}",
             f"AUC {auc}, leaving out one {report['folds_by']} fold at a time ({folds})",
             f"{len(chosen)} of {report['n_channels']} electrodes: {', '.join(chosen)}",
             f"model saved as {report['model']}",
             *([_ONE_CHARACTER] if one else []),
         ]
     )
+
+
+def _fewer(report: dict[str, Any]) -> str:
+    """How many trials were left out; the warnings have said why."""
+    left_out, rejected = report["left_out"]["n_trials"], report["rejected_in_training"]["n_trials"]
+    parts = [f"{left_out} left out"] if left_out else []
+    if rejected:
+        parts.append(f"{rejected} beyond the limit, not used in training")
+    return f" ({'; '.join(parts)})" if parts else ""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
+from mixnorm.eeg.faults import useless_channels
+from mixnorm.eeg.recording import AnyRecording, EpochedRecording, Recording, RecordingError, excluding
 
 
-def checked(recording: Recording | EpochedRecording) -> Recording | EpochedRecording:
-    """Return the recording; raise a `RecordingError` that says what is wrong with it."""
+def checked(recording: AnyRecording) -> AnyRecording:
+    """Return the recording without channels that are of no use; raise a `RecordingError` if it cannot be used."""
     _check_shape(recording)
-    _check_channels(recording)
     if isinstance(recording, Recording):
         _check_onsets(recording)
-    return recording
+    return _without_useless_channels(recording)
 
 
 def _check_shape(recording: Recording | EpochedRecording) -> None:
@@ -30,25 +32,16 @@ def _check_shape(recording: Recording | EpochedRecording) -> None:
         raise RecordingError(source, f"several channels have the name {', '.join(repeated)}", "rename them")
 
 
-def _check_channels(recording: Recording | EpochedRecording) -> None:
-    """Refuse channels with NaN and flat channels; one channel at a time, so that the signal is not copied."""
-    continuous = isinstance(recording, Recording)
-    broken, flat = [], []
-    for channel, name in enumerate(recording.ch_names):
-        values = recording.signal[channel] if continuous else recording.X[:, channel]
-        low, high = values.min(), values.max()
-        if not (np.isfinite(low) and np.isfinite(high)):
-            where = int(np.flatnonzero(~np.isfinite(values.reshape(len(values), -1).sum(axis=1)))[0])
-            broken.append(
-                f"{name} (first at {f'{where / recording.sfreq:.3f} s' if continuous else f'trial {where}'})"
-            )
-        elif low == high:
-            flat.append(name)
-    remedy = f"exclude them with drop={[name.split(' (')[0] for name in broken or flat]}"
-    if broken:
-        raise RecordingError(recording.source, f"channels with NaN or infinite values: {', '.join(broken)}", remedy)
-    if flat:
-        raise RecordingError(recording.source, f"flat channels: {', '.join(flat)}", remedy)
+def _without_useless_channels(recording: AnyRecording) -> AnyRecording:
+    """Leave out channels that are flat or NaN nearly throughout, with a note that names them."""
+    useless = useless_channels(recording)
+    if not useless:
+        return recording
+    named = "; ".join(f"{name}: {why}" for name, why in useless.items())
+    if len(useless) == len(recording.ch_names):
+        raise RecordingError(recording.source, f"no channel can be used ({named})", "record again")
+    note = f"channels left out because they hold no signal: {named}"
+    return replace(excluding(recording, useless), notes=(*recording.notes, note))
 
 
 def _check_onsets(recording: Recording) -> None:

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.filters import CausalFilter, zero_phase
+from mixnorm.eeg.bridging import BridgingFilter
+from mixnorm.eeg.faults import MARKED, OUTSIDE, Faults, faults_of
+from mixnorm.eeg.filters import bridged, zero_phase
+from mixnorm.eeg.left_out import LeftOut
 from mixnorm.eeg.preparation import Preparation, SampleGrid
 from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
 
@@ -29,6 +32,7 @@ class Cut:
     positions: NDArray[np.float64]
     times: NDArray[np.float64]
     sfreq: float
+    left_out: LeftOut
 
 
 def cut(recording: Recording | EpochedRecording, preparation: Preparation) -> Cut:
@@ -38,10 +42,11 @@ def cut(recording: Recording | EpochedRecording, preparation: Preparation) -> Cu
     return _cut_continuous(recording, preparation)
 
 
-def windows_inside(recording: Recording, grid: SampleGrid) -> NDArray[np.bool_]:
-    """Which events have their whole window in the recording."""
-    onset = recording.events.onset
-    return (onset + grid.start >= 0) & (onset + grid.stop <= recording.signal.shape[1])
+def faults_in(recording: Recording | EpochedRecording, preparation: Preparation) -> Faults:
+    """What is wrong with the trials that a preparation would cut."""
+    if isinstance(recording, EpochedRecording):
+        return faults_of(recording)
+    return faults_of(recording, _grid_and_filter(recording, preparation)[0])
 
 
 def re_referenced(
@@ -65,14 +70,21 @@ def re_referenced(
 
 def _cut_continuous(recording: Recording, preparation: Preparation) -> Cut:
     grid, sos = _grid_and_filter(recording, preparation)
-    inside = _usable(recording, grid)
+    _check_length(recording, grid)
+    faults = _some_usable(recording, faults_of(recording, grid))
     signal, ch_names = _referenced(recording.signal, recording, preparation)
     if sos is not None:
-        signal = CausalFilter(sos).push(signal) if preparation.phase == "causal" else zero_phase(sos, signal)
-    onsets = recording.events.onset[inside]
+        signal = _filtered(signal, sos, preparation.phase)
+    onsets = recording.events.onset[faults.usable]
     X = np.stack([grid.reduce(signal[:, at + grid.start : at + grid.stop]) for at in onsets])
-    subject, session = np.full(len(X), recording.subject), np.full(len(X), recording.session)
-    return _cut(recording, X, inside, (subject, session), (ch_names, grid.times))
+    return _cut(recording, X, faults, (ch_names, grid.times))
+
+
+def _filtered(signal: NDArray[np.float64], sos: NDArray[np.float64], phase: str) -> NDArray[np.float64]:
+    """The filtered signal; a gap of lost samples is bridged by a straight line, channel by channel."""
+    if phase == "causal":
+        return BridgingFilter(sos, len(signal)).push(signal)
+    return zero_phase(sos, bridged(signal))
 
 
 def _cut_epochs(recording: EpochedRecording, preparation: Preparation) -> Cut:
@@ -82,61 +94,82 @@ def _cut_epochs(recording: EpochedRecording, preparation: Preparation) -> Cut:
             "it contains epochs, which cannot be filtered",
             "use the preset 'epochs' or a preparation with band=None",
         )
-    X, ch_names, times = recording.X, recording.ch_names, recording.times
+    faults = _some_usable(recording, faults_of(recording))
+    X, ch_names, times = recording.X[faults.usable], recording.ch_names, recording.times
     if preparation.reference is not None:
         trials = [_referenced(trial, recording, preparation) for trial in X]
         X, ch_names = np.stack([signal for signal, _ in trials]), trials[0][1]
     if preparation.window is not None:
         grid, _ = _grid_and_filter(recording, preparation)
         X, times = _regridded(X, recording, grid), grid.times
-    everything = np.ones(len(X), dtype=bool)
-    return _cut(recording, X, everything, (recording.subject, recording.session), (ch_names, times))
+    return _cut(recording, X, faults, (ch_names, times))
 
 
 def _cut(
     recording: Recording | EpochedRecording,
     X: NDArray[np.float64],
-    inside: NDArray[np.bool_],
-    who: tuple[NDArray[np.str_], NDArray[np.str_]],
+    faults: Faults,
     axes: tuple[tuple[str, ...], NDArray[np.float64]],
 ) -> Cut:
-    events, (ch_names, times) = recording.events, axes
+    events, (ch_names, times) = recording.events.take(faults.usable), axes
     per_second = recording.sfreq if isinstance(recording, Recording) else 1.0
     return Cut(
         X=X,
-        target=events.target[inside],
-        subject=who[0],
-        session=who[1],
-        character=events.character[inside],
-        stimulus=events.stimulus[inside],
-        onset=events.onset[inside] / per_second,
+        target=events.target,
+        subject=_of_each(recording, recording.subject)[faults.usable],
+        session=_of_each(recording, recording.session)[faults.usable],
+        character=events.character,
+        stimulus=events.stimulus,
+        onset=events.onset / per_second,
         ch_names=ch_names,
         positions=recording.positions[[recording.ch_names.index(name) for name in ch_names]],
         times=times,
         sfreq=recording.sfreq,
+        left_out=_left_out(recording, faults),
     )
 
 
-def _usable(recording: Recording, grid: SampleGrid) -> NDArray[np.bool_]:
-    """Events whose window is inside the recording; an error where there is none, a warning where some are not."""
-    source, width = recording.source, grid.stop - grid.start
+def _of_each(recording: Recording | EpochedRecording, who: str | NDArray[np.str_]) -> NDArray[np.str_]:
+    """Subject or session of every event."""
+    return np.full(len(recording.events), who) if isinstance(recording, Recording) else np.asarray(who)
+
+
+def _left_out(recording: Recording | EpochedRecording, faults: Faults) -> LeftOut:
+    out = ~faults.usable
+    return LeftOut(
+        kind=faults.kind[out],
+        because=tuple(names for names, wrong in zip(faults.because, out, strict=True) if wrong),
+        target=recording.events.target[out],
+        subject=_of_each(recording, recording.subject)[out],
+        session=_of_each(recording, recording.session)[out],
+        of=len(out),
+    )
+
+
+def _check_length(recording: Recording, grid: SampleGrid) -> None:
+    width = grid.stop - grid.start
     if width > recording.signal.shape[1]:
         raise RecordingError(
-            source,
+            recording.source,
             f"the window of {width / recording.sfreq:g} s is longer than the recording ({recording.duration:g} s)",
             "record longer or use a shorter window",
         )
-    inside = windows_inside(recording, grid)
-    if not inside.any():
-        raise RecordingError(source, "no event has its whole window inside the recording", "use a shorter window")
-    if not inside.all():
-        warnings.warn(
-            f"{source}: {np.sum(~inside)} of {len(inside)} trials are left out because their windows are not wholly "
-            "inside the recording",
-            RuntimeWarning,
-            stacklevel=5,
+
+
+def _some_usable(recording: Recording | EpochedRecording, faults: Faults) -> Faults:
+    """Return the faults; an error where no trial is left, a warning that counts those that are left out."""
+    if faults.usable.all():
+        return faults
+    text = _left_out(recording, faults).describe()
+    if faults.usable.any():
+        warnings.warn(f"{recording.source}: {text}", RuntimeWarning, stacklevel=6)
+        return faults
+    if np.all(faults.kind == OUTSIDE):
+        raise RecordingError(
+            recording.source, "no event has its whole window inside the recording", "use a shorter window"
         )
-    return inside
+    remedy = "use_bads=True uses what is marked as bad" if MARKED in faults.kind else "exclude the channels named"
+    raise RecordingError(recording.source, f"no trial remains: {text}", remedy)
 
 
 def _regridded(X: NDArray[np.float64], recording: EpochedRecording, grid: SampleGrid) -> NDArray[np.float64]:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixnorm.core.schema import SchemaError, shown
-from mixnorm.eeg.cutting import windows_inside
+from mixnorm.eeg.amplitudes import check_unit_of
+from mixnorm.eeg.cutting import cut, faults_in
 from mixnorm.eeg.decoder_schema import check_decoder
 from mixnorm.eeg.design import Design, prepare
 from mixnorm.eeg.evidence import USUAL_CORRELATION, FlashEvidence, flash_correlation
+from mixnorm.eeg.left_out import LeftOut
 from mixnorm.eeg.preparation import Preparation
-from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
+from mixnorm.eeg.readers.dispatch import read_recording
+from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
+from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.splitting import InOrder, fitted
 from mixnorm.eeg.training import Training
 from mixnorm.estimators.settings import SETTINGS
@@ -53,9 +58,9 @@ def default_classifier(method: str = "svm-noise", **options: Any) -> GroupSVCCV:
 class Scores:
     """One score per event of a recording, in the order of the events.
 
-    `score` is NaN where the recording ends before the window does. Positive scores indicate a target;
-    `onset` is in seconds (for epochs: the number of the trial), the rest as in
-    `Events`.
+    `score` is NaN where the trial cannot be used, and `reason` then says why ("" elsewhere). Positive scores indicate
+    a target; `onset` is in seconds (for epochs: the number of the trial), the rest as in `Events`. `left_out` counts
+    the trials without a score.
     """
 
     onset: NDArray[np.float64]
@@ -63,6 +68,8 @@ class Scores:
     target: NDArray[np.int64]
     stimulus: NDArray[np.int64]
     character: NDArray[np.int64]
+    reason: NDArray[np.str_]
+    left_out: LeftOut = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.score)
@@ -78,7 +85,8 @@ class Decoder:
     sfreq : float
         Sampling rate in Hz of the training recordings, and of those it can be applied to.
     ch_names : tuple of str
-        All channels that are needed, in order, including those of the reference.
+        All channels of the training recordings, in order, including those of the reference. A recording that is
+        scored needs only those in `needed`.
     feature_names : tuple of str
         The channels that remain after re-referencing: the groups of the classifier.
     times : (n_times,) array
@@ -105,7 +113,7 @@ class Decoder:
     @classmethod
     def fit(
         cls,
-        recordings: Recording | EpochedRecording | Sequence[Recording | EpochedRecording],
+        recordings: Any,
         preparation: Preparation | None = None,
         classifier: Any = None,
     ) -> Decoder:
@@ -114,23 +122,24 @@ class Decoder:
         Parameters
         ----------
         recordings : one or several recordings
-            With labels.
+            With labels; anything that `prepare` takes.
         preparation : Preparation, optional
             As in `prepare`.
         classifier : estimator, optional
             `default_classifier` by default.
         """
-        first = recordings if isinstance(recordings, Recording | EpochedRecording) else recordings[0]
-        return cls.from_design(prepare(recordings, preparation), first.ch_names, classifier)
+        recordings = as_recordings(recordings)
+        return cls.from_design(prepare(recordings, preparation), recordings[0].ch_names, classifier)
 
     @classmethod
     def from_design(cls, design: Design, ch_names: Sequence[str] | None = None, classifier: Any = None) -> Decoder:
         """Fit on a design; `ch_names`: all channels of the recording, where a reference was taken out."""
         X, y, groups = design.to_sklearn()
         scaler = design.preparation.scaler().fit(X)
+        kept = scaler.accepted(X, y)
         if classifier is None:
             classifier = default_classifier()
-        model = fitted(classifier, scaler.transform(X), y, groups)
+        model = fitted(classifier, scaler.transform(X[kept]), y[kept], groups[kept])
         needed = tuple(ch_names or design.ch_names)
         fields = design.preparation, design.sfreq, needed, design.ch_names, design.times, scaler, model
         return cls(*fields, _correlation(model, design))
@@ -163,15 +172,28 @@ class Decoder:
         """
         return self.classifier.patterns_ * self.scaler.scale_
 
+    @property
+    def used(self) -> NDArray[np.int64]:
+        """Which of `feature_names` the classifier gives a weight, as indices in their order."""
+        return np.sort(np.asarray(self.classifier.selected_groups_, dtype=np.int64))
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The channels that a recording must have: those that the classifier uses, and those of the reference.
+
+        An average reference is taken over all channels of the training recordings, so that all of them are needed.
+        """
+        reference = self.preparation.reference
+        if reference == "average":
+            return self.ch_names
+        names = {self.feature_names[feature] for feature in self.used} | set(reference or ())
+        return tuple(name for name in self.ch_names if name in names)
+
     def matched(self, recording: Recording | EpochedRecording) -> Recording | EpochedRecording:
-        """The recording with the channels of the decoder, in their order; an error where one is missing."""
-        missing = [name for name in self.ch_names if name not in recording.ch_names]
+        """The recording with the channels that are needed, in their order; an error where one is missing."""
+        missing = [name for name in self.needed if name not in recording.ch_names]
         if missing:
-            raise RecordingError(
-                recording.source,
-                f"channels that the model needs are missing: {', '.join(missing)}",
-                f"it has {', '.join(recording.ch_names)}; record them, or train a model on the channels available",
-            )
+            raise self._missing(recording, missing)
         if not np.isclose(recording.sfreq, self.sfreq, rtol=1e-6, equal_nan=True):
             raise RecordingError(
                 recording.source,
@@ -184,36 +206,66 @@ class Decoder:
                 "it is continuous, but the model was trained on epochs without a window",
                 "train on a continuous recording",
             )
-        order = [recording.ch_names.index(name) for name in self.ch_names]
-        part = {"ch_names": self.ch_names, "positions": recording.positions[order]}
-        if isinstance(recording, Recording):
-            return replace(recording, signal=recording.signal[order], **part)
-        return replace(recording, X=recording.X[:, order], **part)
+        return recording.picked(self.needed)
 
-    def predict(self, recording: Recording | EpochedRecording) -> Scores:
-        """Score every event of a recording."""
-        recording = self.matched(recording)
-        events = recording.events
-        inside = np.ones(len(events), dtype=bool)
-        per_second = 1.0
-        if isinstance(recording, Recording):
-            per_second = recording.sfreq
-            inside = windows_inside(recording, self.preparation.grid(recording.sfreq))
-            kept = Events(*(getattr(events, name)[inside] for name in ("onset", "target", "stimulus", "character")))
-            recording = replace(recording, events=kept) if inside.any() else recording
-        design = prepare(recording, self.preparation)
-        if len(design.times) != len(self.times) or not np.allclose(design.times, self.times, atol=1e-9):
+    def _missing(self, recording: Recording | EpochedRecording, missing: Sequence[str]) -> RecordingError:
+        named = [f"{name} ({recording.excluded[name]})" if name in recording.excluded else name for name in missing]
+        advice = f"it has {', '.join(recording.ch_names)}; record them, or train a model on the channels available"
+        if any(recording.excluded.get(name) == "marked as bad" for name in missing):
+            advice = f"use_bads=True uses channels that are marked as bad; {advice}"
+        if self.preparation.reference == "average":
+            advice = f"the average reference of the model is over all its {len(self.ch_names)} channels; {advice}"
+        return RecordingError(
+            recording.source, f"channels that the model needs are missing: {', '.join(named)}", advice
+        )
+
+    def predict(self, recording: Any) -> Scores:
+        """Score every event of a recording.
+
+        Parameters
+        ----------
+        recording : recording, path, `mne.io.Raw`, `mne.Epochs` or mapping of arrays with names
+            Needs the channels in `needed`, by name and in any order; others are ignored.
+        """
+        recording = self.matched(read_recording(recording))
+        events, faults = recording.events, faults_in(recording, self.preparation)
+        score = np.full(len(events), np.nan)
+        with warnings.catch_warnings():
+            # `reason` and `left_out` say which events have no score.
+            warnings.filterwarnings("ignore", ".*trials are left out", RuntimeWarning)
+            part = cut(recording, self.preparation)
+        if len(part.times) != len(self.times) or not np.allclose(part.times, self.times, atol=1e-9):
             raise RecordingError(
                 recording.source,
-                f"its {len(design.times)} sample times are not the {len(self.times)} of the model",
+                f"its {len(part.times)} sample times are not the {len(self.times)} of the model",
                 "cut it as the training trials were",
             )
-        score = np.full(len(events), np.nan)
-        score[inside] = [self.score_trial(trial) for trial in design.X]
-        return Scores(events.onset / per_second, score, events.target, events.stimulus, events.character)
+        rows = [part.ch_names.index(self.feature_names[feature]) for feature in self.used]
+        if self.preparation.scaling != "none":  # which learns no scale to compare with
+            check_unit_of(recording.source, part.X[:, rows], self.scaler.scale_[self.used])
+        score[faults.usable] = [self.score_used(trial) for trial in part.X[:, rows]]
+        per_second = recording.sfreq if isinstance(recording, Recording) else 1.0
+        return Scores(
+            onset=events.onset / per_second,
+            score=score,
+            target=events.target,
+            stimulus=events.stimulus,
+            character=events.character,
+            reason=faults.reasons(),
+            left_out=part.left_out,
+        )
+
+    def score_used(self, trial: NDArray[np.float64]) -> float:
+        """Score of one prepared trial of the channels in `used` (n_used, n_times).
+
+        The others, whose weights are zero, are taken as zero: the score has the bits of the whole trial.
+        """
+        whole = np.zeros((len(self.feature_names), len(self.times)))
+        whole[self.used] = trial
+        return self.score_trial(whole)
 
     def score_trial(self, trial: NDArray[np.float64]) -> float:
-        """Score of one prepared trial (n_channels, n_times).
+        """Score of one prepared trial of all channels, in the order of `feature_names` (n_channels, n_times).
 
         Trials are scored one at a time, in files and in streams: the last bit of a matrix product depends
         on the number of its rows.
@@ -250,6 +302,8 @@ class Decoder:
         for learned in _LEARNED:
             setattr(scaler, learned, values[f"scaler/{learned}"])
         scaler.n_channels_in_ = len(scaler.scale_)
+        # The limits concern training trials only, and are not stored.
+        scaler.limits_ = np.full(len(scaler.scale_), np.inf)
         return cls(
             preparation=preparation,
             sfreq=np.nan if values["sfreq"] is None else float(values["sfreq"]),

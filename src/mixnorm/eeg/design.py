@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.checks import checked
+from mixnorm.eeg.amplitudes import check_units
 from mixnorm.eeg.cutting import Cut, cut
+from mixnorm.eeg.left_out import BEYOND, LeftOut, nothing_left_out
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording, RecordingError
+from mixnorm.eeg.rejection import peak_to_peak
+from mixnorm.eeg.sources import as_recordings
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Design:
         Rate of the source in Hz.
     preparation : Preparation
         What was done.
+    left_out : LeftOut
+        The trials that were left out because of a fault, with their reasons.
     """
 
     X: NDArray[np.float64] = field(repr=False)
@@ -57,6 +64,7 @@ class Design:
     times: NDArray[np.float64] = field(repr=False)
     sfreq: float
     preparation: Preparation
+    left_out: LeftOut = field(default_factory=nothing_left_out, repr=False)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -72,6 +80,24 @@ class Design:
             )
         return self.X, self.y, self.trial_groups()
 
+    def rejected(self) -> LeftOut:
+        """The trials that are left out of training because they are beyond the limit `preparation.reject`.
+
+        A limit that is learned is here learned from all trials of the design; in cross-validation it is learned from
+        the training trials of every fold.
+        """
+        scaler = self.preparation.scaler().fit(self.X)
+        beyond = (peak_to_peak(self.X) > scaler.limits_) & (self.preparation.reject is not None)
+        out = beyond.any(axis=1)
+        return LeftOut(
+            kind=np.full(out.sum(), BEYOND),
+            because=tuple(tuple(np.asarray(self.ch_names)[row].tolist()) for row in beyond[out]),
+            target=self.y[out],
+            subject=self.subject[out],
+            session=self.session[out],
+            of=len(self),
+        )
+
     def trial_groups(self, n_blocks: int = 10) -> NDArray[np.int64]:
         """One integer per trial: its character or, without one, one of `n_blocks` blocks of the run."""
         groups = np.empty(len(self), dtype=np.int64)
@@ -84,22 +110,24 @@ class Design:
 
 
 def prepare(
-    recordings: Recording | EpochedRecording | Sequence[Recording | EpochedRecording],
+    recordings: Any,
     preparation: Preparation | None = None,
 ) -> Design:
     """Re-reference, filter, cut and sample recordings; nothing is estimated from the trials.
 
     Parameters
     ----------
-    recordings : Recording, EpochedRecording or a sequence of them
-        All with the same channels (any order) and rate; the first one's order is kept.
+    recordings : recording, path, `mne.io.Raw`, `mne.Epochs`, mapping of arrays with names, or a sequence of these
+        All with the same channels (any order) and rate; the first one's order is kept. A channel that cannot be used
+        in one of them is left out of all.
     preparation : Preparation, optional
         By default the preset "default", or "epochs" for trials that are already cut.
 
     Returns
     -------
     Design
-        Trials whose window is not wholly inside the recording are left out, with a warning that gives their number.
+        Trials with a fault (a window that is not wholly inside the recording, NaN, a flat channel, an annotation that
+        marks them as bad) are left out, with a warning that counts them.
 
     Examples
     --------
@@ -108,16 +136,24 @@ def prepare(
     >>> design.X.shape, design.times[:3]
     ((40, 16, 16), array([0.    , 0.0625, 0.125 ]))
     """
-    if isinstance(recordings, Recording | EpochedRecording):
-        recordings = [recordings]
+    recordings = as_recordings(recordings)
     if not recordings:
         raise ValueError("There are no recordings to prepare.")
     if preparation is None:
-        preparation = Preparation.preset("epochs" if isinstance(recordings[0], EpochedRecording) else "default")
-    parts = [cut(checked(recording), preparation) for recording in recordings]
+        preparation = default_preparation(recordings[0])
+    parts = [cut(recording, preparation) for recording in recordings]
     for recording, part in zip(recordings, parts, strict=True):
         _check_alike(recording.source, part, parts[0])
-    return _stacked(recordings, parts, preparation)
+    check_units([recording.source for recording in recordings], [part.X for part in parts])
+    design = _stacked(recordings, parts, preparation)
+    if preparation.reject is not None and (rejected := design.rejected()):
+        warnings.warn(f"In training, {rejected.describe()}", RuntimeWarning, stacklevel=2)
+    return design
+
+
+def default_preparation(recording: Recording | EpochedRecording) -> Preparation:
+    """The preset "default", or "epochs" for trials that are already cut."""
+    return Preparation.preset("epochs" if isinstance(recording, EpochedRecording) else "default")
 
 
 def _stacked(
@@ -144,6 +180,7 @@ def _stacked(
         times=first.times,
         sfreq=recordings[0].sfreq,
         preparation=preparation,
+        left_out=LeftOut.together([part.left_out for part in parts]),
     )
 
 

@@ -78,3 +78,18 @@ def zero_phase(sos: NDArray[np.float64], signal: NDArray[np.float64]) -> NDArray
     for channel, row in enumerate(signal):
         out[channel] = sps.sosfiltfilt(sos, row)
     return out
+
+
+def bridged(signal: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The signal (n_channels, n_samples) with lost samples replaced by straight lines between their neighbours.
+
+    Before the first and after the last finite value, that value is repeated. Without lost samples, the signal itself.
+    """
+    if np.isfinite(signal.sum()):
+        return signal
+    out, place = signal.copy(), np.arange(signal.shape[1])
+    for row in out:
+        there = np.isfinite(row)
+        if there.any():
+            row[~there] = np.interp(place[~there], place[there], row[there])
+    return out

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mixnorm.core.schema import Either, Many, Number, Record, Text, Whole, Word, check, or_none
 from mixnorm.eeg.filters import FAMILIES, PHASES, design_sos
+from mixnorm.eeg.rejection import check_reject
 from mixnorm.eeg.scaling import SCALINGS, ChannelScaler
 
 REDUCTIONS = ("pick", "mean")
@@ -75,6 +76,8 @@ class Preparation:
         See `ChannelScaler`.
     clip : float or None
         Limit of the amplitudes, in the units of `scaling`.
+    reject : float, "auto" or None
+        Peak-to-peak limit of training trials, in µV or learned from them; None: no limit. See `ChannelScaler`.
 
     Examples
     --------
@@ -97,6 +100,7 @@ class Preparation:
     baseline: tuple[float, float] | None = None
     scaling: str = "robust"
     clip: float | None = 4.0
+    reject: float | str | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in (
@@ -110,6 +114,7 @@ class Preparation:
                     f"Invalid value for the '{name}' parameter. Allowed values are"
                     f" {', '.join(map(repr, allowed))}, but got {getattr(self, name)!r} instead."
                 )
+        check_reject(self.reject)
         self._check_spans()
         self._check_counts()
 
@@ -199,8 +204,8 @@ class Preparation:
         return replace(self, **changes)
 
     def scaler(self) -> ChannelScaler:
-        """The transformer that learns scaling and clipping on training trials."""
-        return ChannelScaler(self.scaling, self.clip)
+        """The transformer that learns scaling, clipping and rejection on training trials."""
+        return ChannelScaler(self.scaling, self.clip, self.reject)
 
     def sos(self, sfreq: float) -> NDArray[np.float64] | None:
         """Second-order sections at this rate (Hz), or None when nothing is filtered."""

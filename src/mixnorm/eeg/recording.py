@@ -6,8 +6,9 @@ source is a `RecordingError`, whose text begins with the path.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,8 +76,21 @@ class Events:
 
         return cls(onset[order], column(target), column(stimulus), column(character))
 
+    def take(self, mask: NDArray[np.bool_]) -> Events:
+        """The events where `mask` is true."""
+        return Events(self.onset[mask], self.target[mask], self.stimulus[mask], self.character[mask])
+
     def __len__(self) -> int:
         return len(self.onset)
+
+
+@dataclass(frozen=True)
+class BadSpan:
+    """A stretch that the source marks as bad: samples ``start`` to ``stop`` (not included), and its description."""
+
+    start: float
+    stop: float
+    description: str
 
 
 @dataclass(frozen=True)
@@ -99,6 +113,10 @@ class Recording:
         Metres; NaN where not known.
     notes : tuple of str
         What the reader had to infer, and from what.
+    bad_spans : tuple of BadSpan
+        Stretches marked as bad, as by annotations of MNE that begin with BAD. Trials that overlap them are left out.
+    excluded : dict of str to str
+        Channels of the source that are left out, and why.
     """
 
     signal: NDArray[np.float64] = field(repr=False)
@@ -110,6 +128,8 @@ class Recording:
     source: str
     positions: NDArray[np.float64] = field(repr=False)
     notes: tuple[str, ...] = ()
+    bad_spans: tuple[BadSpan, ...] = field(default=(), repr=False)
+    excluded: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def duration(self) -> float:
@@ -118,13 +138,12 @@ class Recording:
 
     def without(self, names: Sequence[str]) -> Recording:
         """The recording without some channels."""
-        keep = _kept(self, names)
-        return replace(
-            self,
-            signal=self.signal[keep],
-            ch_names=tuple(self.ch_names[channel] for channel in keep),
-            positions=self.positions[keep],
-        )
+        return self.picked(_others(self, names))
+
+    def picked(self, names: Sequence[str]) -> Recording:
+        """The recording with some channels only, in this order."""
+        order = [self.ch_names.index(name) for name in names]
+        return replace(self, signal=self.signal[order], ch_names=tuple(names), positions=self.positions[order])
 
     def describe(self) -> str:
         """A description in words.
@@ -148,7 +167,8 @@ class EpochedRecording:
 
     `X` (n_trials, n_channels, n_times) in the unit of the source (microvolts where it is known), `times`
     (s) relative to the stimulus, `subject` and `session` one label per trial; `events.onset`
-    numbers the trials. `letter`: the symbol that the subject attended to, one per trial, where it is known.
+    numbers the trials. `letter`: the symbol that the subject attended to, one per trial, where it is known. `bad`: for
+    every trial the annotation that marks it as bad, "" for none; None: no trial is marked. The rest as in `Recording`.
     """
 
     X: NDArray[np.float64] = field(repr=False)
@@ -161,6 +181,8 @@ class EpochedRecording:
     positions: NDArray[np.float64] = field(repr=False)
     notes: tuple[str, ...] = ()
     letter: NDArray[np.str_] | None = field(default=None, repr=False)
+    bad: NDArray[np.str_] | None = field(default=None, repr=False)
+    excluded: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sfreq(self) -> float:
@@ -169,9 +191,12 @@ class EpochedRecording:
 
     def without(self, names: Sequence[str]) -> EpochedRecording:
         """The trials without some channels."""
-        keep = _kept(self, names)
-        ch_names = tuple(self.ch_names[channel] for channel in keep)
-        return replace(self, X=self.X[:, keep], ch_names=ch_names, positions=self.positions[keep])
+        return self.picked(_others(self, names))
+
+    def picked(self, names: Sequence[str]) -> EpochedRecording:
+        """The trials with some channels only, in this order."""
+        order = [self.ch_names.index(name) for name in names]
+        return replace(self, X=self.X[:, order], ch_names=tuple(names), positions=self.positions[order])
 
     def describe(self) -> str:
         """A description in words."""
@@ -184,21 +209,29 @@ class EpochedRecording:
         return _description(self, head, body)
 
 
+AnyRecording = TypeVar("AnyRecording", Recording, EpochedRecording)
+
+
+def excluding(recording: AnyRecording, reasons: Mapping[str, str]) -> AnyRecording:
+    """The recording without some channels; why each of them is left out is kept in `excluded`."""
+    return replace(recording.without(list(reasons)), excluded={**recording.excluded, **reasons})
+
+
 def positions_or_ideal(ch_names: Sequence[str], known: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """The known positions, and those of the spherical head where none is known."""
     ideal = electrode_positions(ch_names)
     return ideal if known is None else np.where(np.isfinite(known), known, ideal)
 
 
-def _kept(recording: Recording | EpochedRecording, names: Sequence[str]) -> list[int]:
-    missing = [name for name in names if name not in recording.ch_names]
+def _others(recording: Recording | EpochedRecording, names: Sequence[str]) -> list[str]:
+    missing = [name for name in names if name not in recording.ch_names and name not in recording.excluded]
     if missing:
         raise RecordingError(
             recording.source,
             f"unknown channel {', '.join(missing)}, which should be excluded",
             f"available: {', '.join(recording.ch_names)}",
         )
-    return [channel for channel, name in enumerate(recording.ch_names) if name not in names]
+    return [name for name in recording.ch_names if name not in names]
 
 
 def _channels(recording: Recording | EpochedRecording) -> str:

@@ -141,6 +141,7 @@ def held_out_scores(
         train = ~test
         if len(np.unique(y[test])) == 2 and len(np.unique(y[train])) == 2:
             scaler = design.preparation.scaler().fit(X[train])
+            train[train] = scaler.accepted(X[train], y[train])
             model = fitted(make_classifier(), scaler.transform(X[train]), y[train], groups[train])
             scores[test] = model.decision_function(scaler.transform(X[test]))
         if progress is not None:

@@ -89,7 +89,7 @@ class StreamDecoder:
         self._decoder, self._factor = decoder, UNITS[unit]
         self._grid, self._sos = preparation.grid(decoder.sfreq), preparation.sos(decoder.sfreq)
         self._late = round(late_s * decoder.sfreq)
-        self._used = used_features(decoder)
+        self._used = decoder.used.tolist()
         self.reorder(ch_names or decoder.ch_names)
         self._begin_stream()
 
@@ -109,7 +109,7 @@ class StreamDecoder:
     def reorder(self, ch_names: Sequence[str]) -> None:
         """Take the next chunks with these channels, for instance after an amplifier was connected again."""
         names = tuple(ch_names)
-        needed = needed_channels(self._decoder)
+        needed = self._decoder.needed
         missing = [name for name in needed if name not in names]
         if missing:
             raise ValueError(f"The stream has no channel {', '.join(missing)}, which the model needs.")
@@ -235,17 +235,3 @@ class StreamDecoder:
         if 1 / ODD_FACTOR <= ratio <= ODD_FACTOR:
             return None
         return f"the amplitudes are {ratio:.1g} times those of the training trials: check the unit of the stream"
-
-
-def used_features(decoder: Decoder) -> list[int]:
-    """Which of `decoder.feature_names` the classifier gives a weight."""
-    return [int(group) for group in decoder.classifier.selected_groups_]
-
-
-def needed_channels(decoder: Decoder) -> tuple[str, ...]:
-    """Channels that the scores depend on, in the order of the decoder: used ones and those of the reference."""
-    reference = decoder.preparation.reference
-    if reference == "average":
-        return decoder.ch_names
-    names = {decoder.feature_names[feature] for feature in used_features(decoder)} | set(reference or ())
-    return tuple(name for name in decoder.ch_names if name in names)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from mixnorm.core.arrays import is_array, is_numpy_array, to_numpy
 from mixnorm.core.groups import Groups
+from mixnorm.estimators.by_name import check_marks, is_mne, match_columns, read_mne
 from mixnorm.execution.array_api import fitted_on_host, foreign_array, in_library_of
 
 
@@ -95,8 +96,10 @@ def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.
 
     ``subjects``: one label per trial, if errors should name the subject as well.
     """
-    if is_epochs(X) or _n_dim(X) == 3:
+    if is_mne(X) or _n_dim(X) == 3:
         trials = _read_epochs(X)
+        if is_mne(X):
+            check_marks(X)
         if y is not None:
             y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"), warn=True)
         _same_length(trials.matrix, y, estimator)
@@ -113,8 +116,11 @@ def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.
     return trials, y
 
 
-def read_predict(estimator, X) -> Trials:
+def read_predict(estimator, X, needed=None) -> Trials:
     """Validate data for a fitted estimator: the same channels, reordered by name where names are known.
+
+    ``needed``: labels of the sensors that the result depends on. Where sensors have names (mne.Epochs, or a DataFrame
+    whose columns belong to sensors), the others are ignored, may be missing, and are zero in the matrix. None: all.
 
     With scikit-learn's array API dispatch the matrix stays in the array library and on the device of X.
     """
@@ -122,22 +128,19 @@ def read_predict(estimator, X) -> Trials:
     if given is not None:
         trials = read_predict(estimator, to_numpy(given))
         return replace(trials, matrix=in_library_of(given, trials.matrix))
-    if is_epochs(X) or _n_dim(X) == 3:
-        trials = _match_channels(_read_epochs(X), estimator)
+    if is_mne(X) or _n_dim(X) == 3:
+        trials = _match_channels(_read_epochs(X), estimator, needed)
         _refuse_non_finite(trials)
         return trials
     _refuse_strings(X)
+    if needed is not None:
+        X = match_columns(estimator, X, needed)
     X = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
     # a matrix for a model of epochs holds them flattened, channel by channel
     shape, names = getattr(estimator, "_epochs_shape", None), getattr(estimator, "_ch_names", None)
     trials = replace(_table(X, estimator), shape=shape, ch_names=names if shape else None)
     _refuse_non_finite(trials)
     return trials
-
-
-def is_epochs(X) -> bool:
-    """Whether X is an mne.Epochs, without importing MNE."""
-    return hasattr(X, "get_data") and hasattr(X, "ch_names") and hasattr(X, "info")
 
 
 def _n_dim(X) -> int | None:
@@ -154,17 +157,8 @@ def _table(X: np.ndarray, estimator) -> Trials:
 def _read_epochs(X) -> Trials:
     names: tuple[str, ...] | None = None
     recording: dict[str, float | str] | None = None
-    if is_epochs(X):
-        kinds = zip(X.ch_names, X.get_channel_types(), strict=True)
-        names = tuple(name for name, kind in kinds if kind == "eeg")
-        if not names:
-            raise ValueError(
-                f"The epochs contain no EEG channel; their channels are {', '.join(X.ch_names)}. Set the types of the "
-                "EEG channels with epochs.set_channel_types."
-            )
-        filters = {key: float(X.info[key]) for key in ("sfreq", "highpass", "lowpass")}
-        recording = {**filters, "tmin": float(X.times[0]), "tmax": float(X.times[-1]), "units": "uV"}
-        X = X.get_data(picks=list(names), units="uV")
+    if is_mne(X):
+        X, names, recording = read_mne(X)
     _refuse_strings(X)
     X = check_array(X, allow_nd=True, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_features=1)
     if X.ndim != 3 or 0 in X.shape:
@@ -173,7 +167,7 @@ def _read_epochs(X) -> Trials:
     return Trials(flat, names, X.shape[1:], X.dtype, recording)
 
 
-def _match_channels(trials: Trials, estimator) -> Trials:
+def _match_channels(trials: Trials, estimator, needed) -> Trials:
     fitted_shape = getattr(estimator, "_epochs_shape", None)
     if fitted_shape is None:
         raise ValueError(
@@ -182,7 +176,7 @@ def _match_channels(trials: Trials, estimator) -> Trials:
         )
     fitted_names = getattr(estimator, "_ch_names", None)
     if fitted_names and trials.ch_names:
-        trials = _reorder(trials, fitted_names)
+        trials = _reorder(trials, fitted_names, fitted_names if needed is None else needed)
     assert trials.shape is not None  # the caller has epochs
     if trials.shape != fitted_shape:
         raise ValueError(
@@ -192,20 +186,21 @@ def _match_channels(trials: Trials, estimator) -> Trials:
     return trials
 
 
-def _reorder(trials: Trials, names: tuple[str, ...]) -> Trials:
-    """Put the channels into the order of ``names``; other channels are left out."""
+def _reorder(trials: Trials, names: tuple[str, ...], needed) -> Trials:
+    """Put the channels into the order of ``names``; those that are not ``needed`` are zero."""
     own, shape = trials.ch_names, trials.shape
     assert own is not None  # the caller has epochs with names
     assert shape is not None
-    missing = [name for name in names if name not in own]
+    used = [place for place, name in enumerate(names) if name in needed]
+    missing = [names[place] for place in used if names[place] not in own]
     if missing:
         raise ValueError(
             f"The model needs channels that the epochs do not have: {', '.join(missing)}. "
-            f"The epochs have {', '.join(own)}."
+            f"The epochs have {', '.join(own)} (channels marked as bad do not count)."
         )
-    index = [own.index(name) for name in names]
-    matrix = trials.matrix.reshape(-1, *shape)[:, index].reshape(len(trials.matrix), -1)
-    return Trials(matrix, tuple(names), (len(names), shape[1]), trials.dtype)
+    matrix = np.zeros((len(trials.matrix), len(names), shape[1]))
+    matrix[:, used] = trials.matrix.reshape(-1, *shape)[:, [own.index(names[place]) for place in used]]
+    return Trials(matrix.reshape(len(matrix), -1), tuple(names), (len(names), shape[1]), trials.dtype)
 
 
 def _refuse_strings(X) -> None:

@@ -23,14 +23,15 @@ class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
-            Channels of mne.Epochs are matched by name.
+            Channels of mne.Epochs, and the columns of a DataFrame if the model has ``groups``, are matched by name.
+            Those of sensors that are not selected may be missing.
 
         Returns
         -------
         ndarray of shape (n,)
         """
         check_is_fitted(self)
-        matrix = read_predict(self, X).matrix
+        matrix = read_predict(self, X, self.selected_groups_).matrix
         xp = self._namespace_of(matrix)
         scores = xp.matmul(xp.astype(matrix, self.coef_.dtype, copy=False), xp.matrix_transpose(self.coef_))
         return xp.reshape(scores + self.intercept_, (-1,))

@@ -10,7 +10,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from mixnorm.core.certificate import certify
 from mixnorm.core.penalties import vector_norm
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.estimators.inputs import Trials, all_or_nothing, encode_labels, is_epochs, read_fit, read_predict
+from mixnorm.estimators.inputs import Trials, all_or_nothing, encode_labels, read_fit, read_predict
 from mixnorm.estimators.objective import Objective, as_noise, largest_alpha, varying, warn_unconverged
 from mixnorm.estimators.persistence import Archivable
 from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_with
@@ -142,8 +142,8 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         Array of shape (n, features of the chosen sensors) or (n, n_sensors, times), or mne.Epochs
         """
         check_is_fitted(self)
-        trials = read_predict(self, X)
-        if is_epochs(X):
+        trials = read_predict(self, X, self.selected_groups_)
+        if hasattr(X, "pick"):  # mne.Epochs
             return X.copy().load_data().pick(list(self.selected_groups_))
         if trials.shape is None:
             return trials.matrix[:, self._support].astype(trials.dtype, copy=False)

@@ -47,7 +47,9 @@ def new_subject_aucs(design: Design, sensors: Sequence[str], alphas: Mapping[str
         own = part.subject == name
         alpha = float(np.median([alpha for other, alpha in alphas.items() if other != name]))
         scaler = part.preparation.scaler().fit(part.X[~own])
-        model = GroupSVC(alpha, penalty="l2").fit(scaler.transform(part.X[~own]), part.y[~own])
+        known = ~own
+        known[known] = scaler.accepted(part.X[known], part.y[known])
+        model = GroupSVC(alpha, penalty="l2").fit(scaler.transform(part.X[known]), part.y[known])
         found[name] = float(roc_auc_score(part.y[own], model.decision_function(scaler.transform(part.X[own]))))
     return found
 

@@ -165,7 +165,10 @@ def _without_fold(
     training, tests = [], []
     for one in subjects:
         train, test = one.take(one.fold != fold), one.take(one.fold == fold)
-        scale = _identity if settings.scaler is None else clone(settings.scaler).fit(train.X).transform
+        scale = _identity
+        if settings.scaler is not None:
+            scaler = clone(settings.scaler).fit(train.X)
+            scale, train = scaler.transform, train.take(scaler.accepted(train.X, train.signs))
         folds = inner_folds(settings.cv, train.signs, train.trial_groups)
         training.append(Training(scale(train.X), train.signs, folds))
         tests.append((scale(test.X), test.signs) if test.has_both_classes else None)

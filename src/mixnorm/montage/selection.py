@@ -15,6 +15,7 @@ from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.design import Design, prepare
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Recording
+from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.splitting import Folds, InOrder, dealt, honest_folds
 from mixnorm.estimators.stability import StabilitySelection, stability_selection
 from mixnorm.montage.assembly import curve_of, evoked_of, montages_of, sensors_of, source_of, stability_of
@@ -93,7 +94,7 @@ class Selection(SelectionResult):
 
 
 def select_montage(
-    source: Design | Recording | EpochedRecording | Sequence[Recording | EpochedRecording],
+    source: Any,
     options: SelectOptions | None = None,
     progress: Callable[[str], None] | None = None,
     checkpoint: Checkpoint | None = None,
@@ -103,6 +104,7 @@ def select_montage(
     Parameters
     ----------
     source : Design, or one or several recordings with labels
+        Anything that `prepare` takes: paths, `mne.io.Raw`, `mne.Epochs`, arrays with names.
     options : SelectOptions, optional
     progress : callable, optional
         Called with the name of each step before it starts.
@@ -146,7 +148,7 @@ def select_montage(
 
 
 def _prepared(source: Any, preparation: Preparation | None) -> tuple[Design, Sequence[Recording | EpochedRecording]]:
-    recordings = [source] if isinstance(source, Recording | EpochedRecording) else list(source)
+    recordings = as_recordings(source)
     return prepare(recordings, preparation), recordings
 
 
@@ -214,6 +216,12 @@ class _Case:
         """All trials of a subject, scaled by some of them."""
         return self.design.preparation.scaler().fit(one.X[train]).transform(one.X)
 
+    def accepted(self, one: SubjectTrials, train: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """The training trials of a subject that are within the peak-to-peak limit, as a mask of all trials."""
+        accepted = train.copy()
+        accepted[train] = self.design.preparation.scaler().fit(one.X[train]).accepted(one.X[train], one.signs[train])
+        return accepted
+
 
 def _compared(case: _Case) -> list[Curve]:
     """The curves of other orders on the same folds; for several subjects the mean over orders found for each."""
@@ -264,9 +272,10 @@ def _stability(case: _Case) -> StabilitySelection | None:
     if not case.options.n_resamplings or int(free.sum()) < 2:
         return None
     case.progress("stability")
-    X = np.concatenate([case.scaled(one, np.ones(len(one.X), dtype=bool)) for one in case.subjects])
-    signs = np.concatenate([one.signs for one in case.subjects])
-    groups = np.concatenate([one.trial_groups for one in case.subjects])
+    subjects = [one.take(case.accepted(one, np.ones(len(one.X), dtype=bool))) for one in case.subjects]
+    X = np.concatenate([case.scaled(one, np.ones(len(one.X), dtype=bool)) for one in subjects])
+    signs = np.concatenate([one.signs for one in subjects])
+    groups = np.concatenate([one.trial_groups for one in subjects])
     if len(np.unique(groups)) < N_BLOCKS:
         groups = dealt(np.arange(len(signs)), N_BLOCKS)
     call = Call.of(
@@ -302,13 +311,14 @@ def _path(case: _Case) -> Path:
 def _path_without(case: _Case, fold: int | None, alphas: Any) -> dict[str, NDArray]:
     """Fit the path without the trials of a fold and score it on these; None: fit and score it on all trials."""
     fold_of = np.concatenate([one.fold for one in case.subjects])
-    train = fold_of != fold
-    test = ~train if fold is not None else train
+    train = np.concatenate([case.accepted(one, one.fold != fold) for one in case.subjects])
+    test = fold_of == fold if fold is not None else train
+    rows = train | test
     model = MultiTaskGroupSVCCV(
         alphas,
         similarities=[0.0],
         group_weights=case.constraints.group_weights,
-        cv=[(np.flatnonzero(train), np.flatnonzero(test))],
+        cv=[(np.flatnonzero(train[rows]), np.flatnonzero(test[rows]))],
         tol=1e-3,
     )
     X = np.concatenate([case.scaled(one, one.fold != fold) for one in case.subjects])
@@ -317,5 +327,6 @@ def _path_without(case: _Case, fold: int | None, alphas: Any) -> dict[str, NDArr
         # Sensors to keep are not penalised; where they alone separate the trials there is no certificate. The path is
         # shown, and nothing is chosen by it.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X, signs, subjects=np.repeat(case.names, [len(one.signs) for one in case.subjects]))
+        whose = np.repeat(case.names, [len(one.signs) for one in case.subjects])
+        model.fit(X[rows], signs[rows], subjects=whose[rows])
     return {"alphas": model.alphas_, "n_selected": model.n_selected_[0], "auc": model.scores_[0, :, 0]}

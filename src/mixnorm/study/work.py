@@ -62,15 +62,15 @@ def scaled(design: Design, split: Split, rule: SplitRule) -> tuple[Training, NDA
 
     Each subject by its own trials; where a subject is held out and has none, all subjects by those of the others.
     """
-    X = np.empty_like(design.X)
+    X, accepted = np.empty_like(design.X), np.ones(len(design), dtype=bool)
     whose = np.unique(design.subject) if rule.by != "subject" else [None]
     for who in whose:
         mine = slice(None) if who is None else design.subject == who
         learn = split.train if who is None else split.train[design.subject[split.train] == who]
-        X[mine] = design.preparation.scaler().fit(design.X[learn]).transform(design.X[mine])
-    train = Training(
-        X[split.train], design.y[split.train], design.subject[split.train], design.trial_groups()[split.train]
-    )
+        scaler = design.preparation.scaler().fit(design.X[learn])
+        X[mine], accepted[learn] = scaler.transform(design.X[mine]), scaler.accepted(design.X[learn], design.y[learn])
+    rows = split.train[accepted[split.train]]
+    train = Training(X[rows], design.y[rows], design.subject[rows], design.trial_groups()[rows])
     return train, X[split.test]
 
 

@@ -67,7 +67,7 @@ class SubjectClassifier(LinearSensorClassifier):
         ndarray of shape (n,)
         """
         check_is_fitted(self)
-        matrix = read_predict(self, X).matrix
+        matrix = read_predict(self, X, self.selected_groups_).matrix
         xp = self._namespace_of(matrix)
         matrix = xp.astype(matrix, self.coef_.dtype, copy=False)
         by_label = Subjects.of(self._labels_at_predict(subjects, matrix.shape[0]))

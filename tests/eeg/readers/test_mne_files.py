@@ -80,6 +80,14 @@ def test_trigger_codes_need_to_be_named_and_then_are_used(tmp_path, recording):
     assert "targets are the events named 8; non-targets 7" in back.notes
 
 
+def test_marks_beside_a_trigger_channel_are_no_events(recording):
+    raw = stim_raw(recording, 7 + recording.events.target)
+    raw.set_annotations(mne.Annotations([10.0], [0.5], ["BAD_cough"]))
+    back = read_recording(raw, target="8")
+    assert_array_equal(back.events.onset, recording.events.onset)
+    assert [span.description for span in back.bad_spans] == ["BAD_cough"]
+
+
 def test_marks_of_bad_stretches_are_no_stimuli(tmp_path, recording):
     raw = to_raw(recording)
     raw.annotations.append(1.0, 0.2, "BAD_blink")

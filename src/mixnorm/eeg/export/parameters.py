@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.cutting import re_referenced
 from mixnorm.eeg.decoder import Decoder
-from mixnorm.eeg.stream import needed_channels, used_features
 from mixnorm.version import __version__
 
 
@@ -70,7 +69,7 @@ def to_bci2000(decoder: Decoder, *, without_clipping: bool = False) -> Bci2000Pa
     """
     _check(decoder, without_clipping)
     weights, constant = sample_weights(decoder)
-    used, needed = used_features(decoder), needed_channels(decoder)
+    used, needed = decoder.used.tolist(), decoder.needed
     names = [decoder.feature_names[feature] for feature in used]
     lines = [
         _line("Source:Signal%20Properties", "int", "SamplingRate", f"{decoder.sfreq:g}Hz", "rate of the model"),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.live.session import LiveScore, Marker
 from mixnorm.eeg.readers.guard import require
-from mixnorm.eeg.stream import UNITS, needed_channels
+from mixnorm.eeg.stream import UNITS
 
 #: Types of marker streams, as programs name them.
 MARKER_TYPES = ("markers", "marker", "annotations", "events", "stim")
@@ -171,7 +171,7 @@ def checked_names(stream: str, names: Sequence[str] | None, sfreq: float, decode
     """The channel names of a stream; an error where it does not fit the decoder."""
     if not names:
         raise StreamError(f"Stream {stream!r} does not name its channels; the model needs {_needed(decoder)}.")
-    missing = [name for name in needed_channels(decoder) if name not in names]
+    missing = [name for name in decoder.needed if name not in names]
     if missing:
         raise StreamError(
             f"Stream {stream!r} lacks channels that the model needs: {', '.join(missing)}; it has {', '.join(names)}."
@@ -187,9 +187,9 @@ def checked_names(stream: str, names: Sequence[str] | None, sfreq: float, decode
 def checked_unit(stream: str, names: Sequence[str], units: Sequence[str | None] | None, decoder: Decoder) -> str:
     """The unit of the needed channels, one of `UNITS`; an error where it is not known."""
     given = dict(zip(names, units or [None] * len(names), strict=True))
-    found = {_unit(given[name]) for name in needed_channels(decoder)}
+    found = {_unit(given[name]) for name in decoder.needed}
     if len(found) != 1 or None in found:
-        said = ", ".join(sorted({repr(given[name]) for name in needed_channels(decoder)}))
+        said = ", ".join(sorted({repr(given[name]) for name in decoder.needed}))
         raise StreamError(
             f"Stream {stream!r} does not say one voltage unit for the channels of the model (it says {said}); give it "
             "with --unit µV, mV or V."
@@ -209,7 +209,7 @@ def _unit(text: str | None) -> str | None:
 
 
 def _needed(decoder: Decoder) -> str:
-    return ", ".join(needed_channels(decoder))
+    return ", ".join(decoder.needed)
 
 
 class ScoreOutlet:

@@ -17,7 +17,13 @@ _NUMBERS = ("y", "stimulus", "character")
 
 def read_bundle(path: Path, options: ReadOptions) -> EpochedRecording:
     """Read an epochs bundle; the unit is that of the file."""
-    arrays = load_npz(path, options)
+    return from_arrays(load_npz(path, options), path, path.stem, options)
+
+
+def from_arrays(
+    arrays: dict[str, np.ndarray], path: Path | str, session: str, options: ReadOptions
+) -> EpochedRecording:
+    """Epochs from the arrays of a bundle; `session` is used where neither arrays nor options name one."""
     _check(arrays, path)
     n_trials = len(arrays["y"])
     ch_names = tuple(str(name) for name in arrays["ch_names"])
@@ -38,7 +44,7 @@ def read_bundle(path: Path, options: ReadOptions) -> EpochedRecording:
         times=arrays["times"].astype(np.float64),
         events=Events.of(np.arange(n_trials), *(_numbers(arrays, name, path) for name in _NUMBERS)),
         subject=_labels(arrays.get("subject"), asked, NOBODY, n_trials),
-        session=_labels(arrays.get("session"), options.session, path.stem, n_trials),
+        session=_labels(arrays.get("session"), options.session, session, n_trials),
         source=str(path),
         positions=positions_or_ideal(ch_names),
         notes=tuple(notes),
@@ -52,7 +58,7 @@ def _labels(found: np.ndarray | None, asked: str | None, otherwise: str, n_trial
     return found.astype(str)
 
 
-def _check(arrays: dict[str, np.ndarray], path: Path) -> None:
+def _check(arrays: dict[str, np.ndarray], path: Path | str) -> None:
     missing = [name for name in _REQUIRED if name not in arrays]
     if missing:
         raise RecordingError(

@@ -14,6 +14,7 @@ from mixnorm.eeg.readers import (
     bnci_mat,
     bundle,
     epfl,
+    in_memory,
     mat_recipe,
     mne_files,
     moabb_sets,
@@ -29,15 +30,16 @@ from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
 AnyRecording = Recording | EpochedRecording
 
 
-def read_recording(source: str | Path, **options: Any) -> AnyRecording:
+def read_recording(source: Any, **options: Any) -> AnyRecording:
     """Read one recording.
 
     Parameters
     ----------
-    source : str or path
+    source : str, path, or an object in memory
         A file: anything MNE reads (fif, edf, bdf, gdf, set, vhdr, cnt, …), MNE epochs (``*-epo.fif``), XDF, a
         recording of a BIDS data set, an epochs bundle (``.npz``), a BCI2000 ``.dat``, an EPFL, BNCI Horizon or
-        speller ``.mat``, any other ``.mat`` with a `recipe`; or "moabb:NAME/SUBJECT" with one run.
+        speller ``.mat``, any other ``.mat`` with a `recipe`; or "moabb:NAME/SUBJECT" with one run. Or an object in
+        memory: `mne.io.Raw`, `mne.Epochs`, arrays with names (see `mixnorm.eeg.readers.in_memory`), a recording.
     **options
         See `ReadOptions`.
 
@@ -57,12 +59,12 @@ def read_recording(source: str | Path, **options: Any) -> AnyRecording:
     return recordings[0]
 
 
-def read_recordings(*sources: str | Path, subjects: Sequence[str] | None = None, **options: Any) -> list[AnyRecording]:
+def read_recordings(*sources: Any, subjects: Sequence[str] | None = None, **options: Any) -> list[AnyRecording]:
     """Read several sources; a MOABB data set, a BIDS data set or a folder of files gives one recording per run.
 
     Parameters
     ----------
-    *sources : str or path
+    *sources : str, path, or objects in memory
         As in `read_recording`.
     subjects : sequence of str, optional
         Name of the subject of each source, in order; by default from the sources or their paths.
@@ -72,15 +74,14 @@ def read_recordings(*sources: str | Path, subjects: Sequence[str] | None = None,
     told = ReadOptions(**options)
     _refuse_twice(sources)
     found = []
-    for source, mine in zip(sources, _told_of_each(sources, subjects, told), strict=True):
-        found += [as_told(recording, mine) for recording in _read(source, mine)]
+    for place, (source, mine) in enumerate(zip(sources, _told_of_each(sources, subjects, told), strict=True)):
+        read = [in_memory.read_object(source, place, mine)] if in_memory.is_object(source) else _read(source, mine)
+        found += [as_told(recording, mine) for recording in read]
     found = distinct_sessions(found)
     return [checked(recording.without(told.drop) if told.drop else recording) for recording in found]
 
 
-def _told_of_each(
-    sources: Sequence[str | Path], subjects: Sequence[str] | None, told: ReadOptions
-) -> list[ReadOptions]:
+def _told_of_each(sources: Sequence[Any], subjects: Sequence[str] | None, told: ReadOptions) -> list[ReadOptions]:
     """The options of each source: those given for all, and the subject of each."""
     if not subjects:
         return [told] * len(sources)
@@ -93,12 +94,20 @@ def _told_of_each(
     return [replace(told, subject=name) for name in names]
 
 
-def _refuse_twice(sources: Sequence[str | Path]) -> None:
-    """Refuse a file given twice: its trials would be both training and held-out trials."""
-    files = [Path(source).resolve() for source in sources if Path(source).is_file()]
+def _refuse_twice(sources: Sequence[Any]) -> None:
+    """Refuse a file or an object given twice: its trials would be both training and held-out trials."""
+    objects = [id(source) for source in sources if in_memory.is_object(source) and not _is_read(source)]
+    if len(set(objects)) < len(objects):
+        raise ValueError("One object is given twice among the recordings; give every recording once.")
+    paths = [source for source in sources if not in_memory.is_object(source)]
+    files = [Path(source).resolve() for source in paths if Path(source).is_file()]
     for place, file in enumerate(files):
         if file in files[:place]:
             raise RecordingError(file, "this file is given twice", "give every recording once")
+
+
+def _is_read(source: Any) -> bool:
+    return isinstance(source, Recording | EpochedRecording)
 
 
 def _read(source: str | Path, options: ReadOptions) -> list[AnyRecording]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections import Counter
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixnorm.eeg.readers.guard import check_expansion, check_size, mat_declared_bytes, reading, require
-from mixnorm.eeg.readers.options import Labels, ReadOptions, labels_of, stimulus_codes, tagged_numbers, who_from_path
-from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError, positions_or_ideal
+from mixnorm.eeg.readers.options import (
+    Labels,
+    ReadOptions,
+    is_mark,
+    labels_of,
+    stimulus_codes,
+    tagged_numbers,
+    who_from_path,
+)
+from mixnorm.eeg.recording import BadSpan, EpochedRecording, Events, Recording, RecordingError, positions_or_ideal
 
 if TYPE_CHECKING:
     import mne
@@ -40,22 +49,38 @@ def read_epochs(path: Path, options: ReadOptions) -> EpochedRecording:
     mne = require("mne", "eeg")
     with reading(path, "an MNE epochs file"):
         epochs = mne.read_epochs(path, preload=True, verbose="error")
-        names = {code: name for name, code in epochs.event_id.items()}
-        events = [names[code] for code in epochs.events[:, 2]]
-        labels = labels_of(events, options, str(path))
-        picked = epochs.copy().pick("eeg")
-        X = picked.get_data(copy=True)[labels.chosen] * 1e6
-    subject, session, told = who_from_path(path, options)
+        subject, session, told = who_from_path(path, options)
+        return from_epochs(epochs, options, str(path), (subject, session), told)
+
+
+def from_epochs(
+    epochs: mne.BaseEpochs,
+    options: ReadOptions,
+    source: str,
+    who: tuple[str, str],
+    notes: tuple[str, ...] = (),
+) -> EpochedRecording:
+    """Trials from MNE epochs: their EEG channels in µV, their event names as labels."""
+    mne = require("mne", "eeg")
+    with mne.use_log_level("error"):
+        epochs = epochs.copy().load_data()
+    names = {code: name for name, code in epochs.event_id.items()}
+    events = [names[code] for code in epochs.events[:, 2]]
+    labels = labels_of(events, options, source)
+    picks, excluded, found = _picked(epochs.info, options, source)
+    X = epochs.get_data(picks=picks, copy=True)[labels.chosen] * 1e6
     return EpochedRecording(
         X=X,
-        ch_names=tuple(picked.ch_names),
-        times=np.asarray(picked.times, dtype=np.float64),
+        ch_names=tuple(epochs.ch_names[pick] for pick in picks),
+        times=np.asarray(epochs.times, dtype=np.float64),
         events=labelled_events(np.arange(len(X)), events, labels),
-        subject=np.full(len(X), subject),
-        session=np.full(len(X), session),
-        source=str(path),
-        positions=_positions(picked.info),
-        notes=(labels.note, *told),
+        subject=np.full(len(X), who[0]),
+        session=np.full(len(X), who[1]),
+        source=source,
+        positions=_positions(mne.pick_info(epochs.info, picks)),
+        notes=(labels.note, *found, *_dropped_before(epochs), *notes),
+        bad=None if options.use_bads else _bad_epochs(epochs)[labels.chosen],
+        excluded=excluded,
     )
 
 
@@ -66,14 +91,14 @@ def from_raw(
     who: tuple[str, str],
     notes: tuple[str, ...] = (),
 ) -> Recording:
-    """A recording from an MNE Raw: its EEG channels in µV, its annotations (or trigger channel) as events."""
+    """A recording from an MNE Raw: its EEG channels in µV, its annotations (or trigger channel) as events.
+
+    Channels and stretches that are marked as bad are left out, unless the options say otherwise.
+    """
     onset, names = _named_events(raw, source)
     labels = labels_of(names, options, source)
     mne = require("mne", "eeg")
-    picks = mne.pick_types(raw.info, eeg=True, exclude=())
-    if len(picks) == 0:
-        found = ", ".join(sorted(set(raw.get_channel_types())))
-        raise RecordingError(source, f"it has no EEG channels (found: {found})", "set the channel types")
+    picks, excluded, found = _picked(raw.info, options, source)
     signal = raw.get_data(picks=picks)
     signal *= 1e6
     info = mne.pick_info(raw.info, picks)
@@ -86,8 +111,79 @@ def from_raw(
         session=who[1],
         source=source,
         positions=_positions(info),
-        notes=(labels.note, *notes),
+        notes=(labels.note, *found, *notes),
+        bad_spans=() if options.use_bads else _bad_spans(raw, {names[i] for i in np.flatnonzero(labels.chosen)}),
+        excluded=excluded,
     )
+
+
+def _picked(info: mne.Info, options: ReadOptions, source: str) -> tuple[list[int], dict[str, str], tuple[str, ...]]:
+    """The EEG channels to use, those left out as bad, and notes on channel types, reference and projections."""
+    mne = require("mne", "eeg")
+    eeg = mne.pick_types(info, eeg=True, exclude=()).tolist()
+    types = info.get_channel_types()
+    if not eeg:
+        found = ", ".join(sorted(set(types)))
+        raise RecordingError(source, f"it has no EEG channels (found: {found})", "set the channel types")
+    bads = [info["ch_names"][pick] for pick in eeg if info["ch_names"][pick] in info["bads"]]
+    notes = []
+    if bads and not options.use_bads:
+        notes.append(f"channels marked as bad are left out: {', '.join(bads)}; use_bads=True uses them")
+        eeg = [pick for pick in eeg if info["ch_names"][pick] not in bads]
+    elif bads:
+        notes.append(f"channels marked as bad are used, as asked: {', '.join(bads)}")
+    if not eeg:
+        raise RecordingError(
+            source, f"all EEG channels are marked as bad ({', '.join(bads)})", "use_bads=True uses them all the same"
+        )
+    others = [f"{name} ({kind})" for name, kind in zip(info["ch_names"], types, strict=True) if kind != "eeg"]
+    if others:
+        notes.append(f"channels of other types are left out: {', '.join(others)}")
+    if info["custom_ref_applied"]:
+        notes.append("the EEG was re-referenced before it was saved; it is used as it is")
+    waiting = [str(projection["desc"]) for projection in info["projs"] if not projection["active"]]
+    if waiting:
+        notes.append(f"projections that are not applied: {', '.join(waiting)}; apply them in MNE with apply_proj()")
+    excluded = {} if options.use_bads else dict.fromkeys(bads, "marked as bad")
+    return eeg, excluded, tuple(notes)
+
+
+def _bad_spans(raw: mne.io.BaseRaw, stimuli: set[str]) -> tuple[BadSpan, ...]:
+    """The annotations whose names begin with BAD, in samples; not those that the user says are stimuli."""
+    # Onsets of annotations count from the first sample of the acquisition, which may have been cropped.
+    first = 0.0 if raw.annotations.orig_time is None else raw.first_time
+    return tuple(
+        BadSpan(
+            float((annotation["onset"] - first) * raw.info["sfreq"]),
+            float((annotation["onset"] - first + annotation["duration"]) * raw.info["sfreq"]),
+            str(annotation["description"]),
+        )
+        for annotation in raw.annotations
+        if _is_bad(annotation["description"]) and annotation["description"] not in stimuli
+    )
+
+
+def _bad_epochs(epochs: mne.BaseEpochs) -> NDArray[np.str_]:
+    """For every epoch the annotation that marks it as bad, "" for none."""
+    if epochs.annotations is None:
+        return np.full(len(epochs), "")
+    # An annotation is (onset, duration, description, …).
+    marks = [[str(one[2]) for one in own if _is_bad(one[2])] for own in epochs.get_annotations_per_epoch()]
+    return np.array([texts[0] if texts else "" for texts in marks], dtype=str)
+
+
+def _dropped_before(epochs: mne.BaseEpochs) -> tuple[str, ...]:
+    """How many epochs MNE has dropped before, and why."""
+    reasons = Counter(reason for log in epochs.drop_log for reason in log if reason != "IGNORED")
+    if not reasons:
+        return ()
+    count = sum(1 for log in epochs.drop_log if log and "IGNORED" not in log)
+    listed = ", ".join(f"{reason} {number}" for reason, number in reasons.most_common(8))
+    return (f"{count} epochs were dropped in MNE: {listed}",)
+
+
+def _is_bad(description: str) -> bool:
+    return str(description).lower().startswith("bad")
 
 
 def to_raw(recording: Recording) -> mne.io.RawArray:
@@ -120,9 +216,13 @@ def to_raw(recording: Recording) -> mne.io.RawArray:
 
 
 def _named_events(raw: mne.io.BaseRaw, source: str) -> tuple[NDArray[np.int64], list[str]]:
-    """Onsets (samples) and names: annotations first, else the codes of the trigger channels."""
+    """Onsets (samples) and names: annotations first, else the codes of the trigger channels.
+
+    Annotations that only mark stretches, as BAD does, leave the events to the trigger channels.
+    """
     mne = require("mne", "eeg")
-    if len(raw.annotations):
+    only_marks = all(is_mark(text) for text in raw.annotations.description)
+    if len(raw.annotations) and not (only_marks and "stim" in raw):
         found, event_id = mne.events_from_annotations(raw, regexp=None, verbose="error")
         names = {code: name for name, code in event_id.items()}
         return found[:, 0] - raw.first_samp, [names[code] for code in found[:, 2]]
@@ -148,7 +248,8 @@ def _positions(info: mne.Info) -> NDArray[np.float64]:
     return positions_or_ideal(info["ch_names"], places)
 
 
-_MISSING_SAMPLES = ("truncat", "does not match the file size", "incomplete", "outside data range")
+_MISSING_SAMPLES = ("truncat", "does not match the file size", "incomplete")
+_OUTSIDE = "outside data range"
 
 
 def _notes(caught: list[warnings.WarningMessage], path: Path) -> tuple[str, ...]:
@@ -157,4 +258,8 @@ def _notes(caught: list[warnings.WarningMessage], path: Path) -> tuple[str, ...]
     for text in texts:
         if any(sign in text.lower() for sign in _MISSING_SAMPLES):
             raise RecordingError(path, f"it is incomplete ({text})", "copy it again")
+        if _OUTSIDE in text.lower():
+            raise RecordingError(
+                path, f"annotations are outside the recording ({text})", "copy it again, or correct its annotations"
+            )
     return texts

@@ -51,6 +51,9 @@ class ReadOptions:
     isolate : bool
         Read files of formats that SciPy, MNE and other libraries read in a process of its own, with limits on time and
         memory. False saves the start of that process, for files that you trust.
+    use_bads : bool
+        Use what the source marks as bad: channels in MNE's ``info["bads"]``, and trials that overlap an annotation
+        whose name begins with BAD.
     """
 
     target: tuple[str, ...] = ()
@@ -64,6 +67,7 @@ class ReadOptions:
     recipe: str | dict[str, str] | None = None
     max_gib: float = 4.0
     isolate: bool = True
+    use_bads: bool = False
 
     def __post_init__(self) -> None:
         for field in fields(self)[:4]:
@@ -129,6 +133,11 @@ def labels_of(names: Sequence[str], options: ReadOptions, source: str) -> Labels
     words = [sorted({names[index] for index in np.flatnonzero(label == value)})[:3] for value in (1, 0)]
     note = f"targets are the events named {', '.join(words[0])}; non-targets {', '.join(words[1])}"
     return Labels(label != UNKNOWN, label[label != UNKNOWN], note)
+
+
+def is_mark(name: str) -> bool:
+    """Whether an event marks a stretch of the recording, or was written by the recording program: no stimulus."""
+    return any(_plain(tag).startswith(_NOT_STIMULI) for tag in name.split("/"))
 
 
 def tagged_numbers(names: Sequence[str], word: str) -> NDArray[np.int64]:

@@ -36,6 +36,7 @@ FIELDS = Record(
         "baseline": _SPAN,
         "scaling": Word(*SCALINGS),
         "clip": or_none(Number(0)),
+        "reject": or_none(Either(Word("auto"), Number(0))),
     }
 )
 

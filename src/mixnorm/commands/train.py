@@ -38,6 +38,7 @@ from mixnorm.estimators.settings import SETTINGS
 from mixnorm.estimators.svc_cv import GroupSVCCV
 from mixnorm.montage.decoders import decoder_on
 from mixnorm.montage.preselection import PreselectedSVC
+from mixnorm.report.safe_text import for_terminal
 
 
 @click.command()
@@ -106,7 +107,7 @@ def train(
     if as_json:
         print_json(report)
     else:
-        click.echo(_text(report))
+        click.echo(for_terminal(_text(report), keep="\n"))
 
 
 def _decoder(design: Design, runs: list[Any], model: GroupSVCCV | PreselectedSVC) -> Decoder:

@@ -139,3 +139,18 @@ def test_figures_draw_names_and_no_mathematics(name, tmp_path):
     assert text.get_usetex()
     save_figure(figure, tmp_path / "figure")
     assert text._preprocess_math(for_figure(name)) == (for_terminal(name), False)
+
+
+def test_commands_print_names_as_they_are(tmp_path, capsys):
+    pytest.importorskip("click")
+    from mixnorm.commands import common, predict, study
+
+    with pytest.raises(SystemExit, match="3"):
+        study._end(hostile_results("a\x9b2Jb"))
+    common.print_json({"name": "a\x9b2Jb"})
+    row = {"recording": "=1\x1b[31m", "onset": 1.0, "stimulus": None, "character": None, "target": 1, "score": 0.5}
+    predict._write_csv([row], None)
+    shown = capsys.readouterr()
+    printed = shown.out.replace("\r", "") + shown.err
+    assert for_terminal(printed, keep="\n") == printed
+    assert "'=1\\x1b[31m,1.0,,,1,0.5" in shown.out

@@ -122,7 +122,7 @@ def refusing(path: Path, what: str) -> Iterator[None]:
     except SchemaError as error:
         raise ModelFileError(f"{path}: {what}: {error}") from error
     except _UNREADABLE as error:
-        raise ModelFileError(f"{path}: {what} ({error}).") from error
+        raise ModelFileError(f"{path}: {what} ({str(error) or type(error).__name__}).") from error
 
 
 def _refuse_too_large(header: bytes, members: dict[str, bytes]) -> None:

@@ -44,6 +44,7 @@ ROOT = Path(__file__).parents[1]
 METHODS = ("svm", "gsvm-2", "svm-noise", "lda", "toeplitz-lda")
 SIZES = (1, 2, 4, 8)
 THRESHOLDS = (0.8, 0.9, 0.95, 0.99)
+SHOWN = (1, 2, 5, 10, 15)
 #: Flashes within repetitions, where symbols were lit by different numbers of flashes.
 PARTIAL = (6, 18, 30)
 BINS = 10
@@ -163,7 +164,7 @@ def stop(trace, speller, truth, threshold):
     return end + 1, bool(stopped), speller.symbols[trace.first[end]] == truth
 
 
-# ---- tables
+# ---- statistics over subjects
 
 
 def by_subject(units, value):
@@ -178,8 +179,7 @@ def bootstrap(subjects, statistic, count=2000):
     """95 % interval of a statistic of a list of subjects, which are drawn with replacement."""
     rng = np.random.default_rng(0)
     draws = [statistic(rng.choice(subjects, len(subjects))) for _ in range(count)]
-    draws = np.array([draw for draw in draws if draw is not None and np.all(np.isfinite(draw))])
-    return np.percentile(draws, [2.5, 97.5], axis=0)
+    return np.percentile([draw for draw in draws if draw is not None], [2.5, 97.5], axis=0)
 
 
 def mean_and_interval(values):
@@ -190,41 +190,60 @@ def mean_and_interval(values):
     return np.mean([means[who] for who in names], axis=0), low, high
 
 
-def repetition_rows(units):
+def letters_right(units):
+    """Rows (how symbols are chosen, by what, its number, percent right, low, high)."""
     rows = []
     for kind in ("summed", "posterior"):
-        mean, low, high = mean_and_interval(by_subject(units, lambda one, kind=kind: one[kind]))
-        rows += [(kind, k + 1, *np.round(100 * np.array(v), 2)) for k, v in enumerate(zip(mean, low, high))]
-        part = f"partial_{kind}"
-        mean, low, high = mean_and_interval(by_subject(units, lambda one, part=part: one[part]))
-        rows += [
-            (f"{kind}, flashes", n, *np.round(100 * np.array(v), 2)) for n, v in zip(PARTIAL, zip(mean, low, high))
-        ]
+        for key, by, numbers in ((kind, "repetitions", None), (f"partial_{kind}", "flashes", PARTIAL)):
+            found = mean_and_interval(by_subject(units, lambda one, key=key: one[key]))
+            numbers = numbers or range(1, len(found[0]) + 1)
+            rows += [(kind, by, n, *(round(100 * v, 1) for v in own)) for n, own in zip(numbers, zip(*found))]
     return rows
 
 
-def stop_rows(units, which):
-    """For every threshold: share stopped, right among these with its interval, mean flashes, right of all."""
+@dataclass(frozen=True)
+class Stopped:
+    """Stopping at a threshold: share of letters stopped, right among these (interval), flashes, right of all."""
+
+    threshold: float
+    stopped: float
+    right_if_stopped: float
+    low: float
+    high: float
+    flashes: float
+    right: float
+
+
+def stopping(units, which):
     rows = []
     for place, threshold in enumerate(THRESHOLDS):
         found = by_subject(units, lambda one, place=place: one[which][place])
-        names = np.array(sorted(found))
-
         sums = {who: np.array([own[:, 1].sum(), (own[:, 1] * own[:, 2]).sum()]) for who, own in found.items()}
 
         def share(drawn, sums=sums):
             stopped, right = sum(sums[who] for who in drawn)
             return right / stopped if stopped else None
 
-        everything = np.concatenate(list(found.values()))
-        flashes, stopped, right = everything.mean(axis=0)
+        names = np.array(sorted(found))
+        flashes, stopped, right = np.concatenate(list(found.values())).mean(axis=0)
         low, high = bootstrap(names, share) if stopped else (np.nan, np.nan)
-        rows.append((threshold, stopped, share(names) if stopped else np.nan, low, high, flashes, right))
+        rows.append(Stopped(threshold, stopped, share(names) if stopped else np.nan, low, high, flashes, right))
     return rows
 
 
-def gain(units, threshold, pause):
-    """Letters per minute of stopping at a threshold, over those of the fixed number of equal accuracy; interval."""
+@dataclass(frozen=True)
+class Gain:
+    """Letters per minute over those of a fixed number of equal accuracy (interval); flashes needed and used."""
+
+    ratio: float
+    low: float
+    high: float
+    accuracy: float
+    needed: float
+    used: float
+
+
+def gain(units, threshold, interval, pause):
     place = THRESHOLDS.index(threshold)
     right = by_subject(units, lambda one: one["posterior"])
     stops = by_subject(units, lambda one: one["stops"][place])
@@ -234,25 +253,23 @@ def gain(units, threshold, pause):
         curve = np.mean([right[who].mean(axis=0) for who in drawn], axis=0)
         curve = np.maximum.accumulate(curve) + 1e-9 * np.arange(len(curve))
         reached = np.mean([stops[who][:, 2].mean() for who in drawn])
-        flashes = np.mean([stops[who][:, 0].mean() for who in drawn])
-        if reached > curve[-1]:
-            needed = 12.0 * len(curve)  # no fixed number is as good: all flashes, which favours the fixed number
-        else:
-            needed = 12 * np.interp(reached, curve, np.arange(1, len(curve) + 1))
-        return (needed * INTERVAL + pause) / (flashes * INTERVAL + pause), reached, needed, flashes
+        used = np.mean([stops[who][:, 0].mean() for who in drawn])
+        # where no fixed number is as good, all flashes are counted, which favours the fixed number
+        needed = 12 * np.interp(reached, curve, np.arange(1, len(curve) + 1))
+        return (needed * interval + pause) / (used * interval + pause), reached, needed, used
 
     low, high = bootstrap(names, lambda drawn: ratio(drawn)[0])
-    return (*ratio(names), low, high)
+    found, reached, needed, used = ratio(names)
+    return Gain(found, low, high, reached, needed, used)
 
 
 def expected_calibration_error(bins):
     n, p, y = bins
-    used = n > 0
-    return float(np.sum(np.abs(p[used] - y[used])) / n.sum())
+    return float(np.sum(np.abs(p - y)) / n.sum())
 
 
 def letter_bins(units):
-    """Counts, probabilities and right letters in bins of the probability, over all numbers of repetitions."""
+    """Counts, probabilities and right letters in bins of the probability, over all numbers of repetitions; Brier."""
     p = np.array([q for unit in units for one in unit["letters"] for q in one["probability"]])
     right = np.array([q for unit in units for one in unit["letters"] for q in one["posterior"]], dtype=float)
     place = np.minimum((p * BINS).astype(int), BINS - 1)
@@ -260,8 +277,22 @@ def letter_bins(units):
     return bins, float(np.mean((p - right) ** 2))
 
 
-def select(units, method, size):
-    return [unit for unit in units if unit["method"] == method and unit["size"] == size]
+# ---- tables, as Markdown
+
+
+def table(title, heads, rows):
+    print(f"\n{title}\n\n| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
+
+
+def named(units, methods=METHODS):
+    """(name, units) for every number of training characters and method."""
+    for size in SIZES:
+        for method in methods:
+            own = [unit for unit in units if unit["method"] == method and unit["size"] == size]
+            if own:
+                yield f"{size}, `{method}`", size, method, own
 
 
 def run_units(data, seeds, methods, sizes, jobs, permuted=False):
@@ -277,85 +308,100 @@ def run_units(data, seeds, methods, sizes, jobs, permuted=False):
 
 def uam(options):
     units = run_units(load_uam(), options.seeds, METHODS, SIZES, options.jobs)
+    rows, right, partial = [], [], []
+    for name, size, method, own in named(units):
+        found = letters_right(own)
+        rows += [(method, size, *row) for row in found]
+        cells = {row[:3]: row[3:] for row in found}
+        shown = [cells["posterior", "repetitions", k] for k in SHOWN]
+        right.append((name, *(f"{mean:.0f} [{low:.0f}, {high:.0f}]" for mean, low, high in shown)))
+        same = all(cells["summed", "repetitions", k] == cells["posterior", "repetitions", k] for k in range(1, 16))
+        pairs = [(cells["summed", "flashes", n][0], cells["posterior", "flashes", n][0]) for n in PARTIAL]
+        partial.append((name, *(f"{a:.0f} / {b:.0f}" for a, b in pairs), "yes" if same else "no"))
+    table("Letters right by repetitions (percent)", ("training, method", *map(str, SHOWN)), right)
+    heads = ("training, method", *(f"{n} flashes" for n in PARTIAL), "equal after complete repetitions")
+    table("Within repetitions: summed scores / posterior", heads, partial)
+    differences(units)
+    calibration_table(units)
+    stopping_tables(units)
+    write(rows)
+    draw(units)
+
+
+def differences(units):
+    parts = {(size, method): own for _, size, method, own in named(units)}
     rows = []
     for size in SIZES:
-        print(f"\n== trained on {size} characters: letters right in percent after 1, 2, 3, 5, 10, 15 repetitions")
-        for method in METHODS:
-            own = select(units, method, size)
-            found = repetition_rows(own)
-            rows += [(method, size, *row) for row in found]
-            for kind in ("summed", "posterior"):
-                table = {row[1]: row for row in found if row[0] == kind}
-                print(
-                    f"{method:13s} {kind:10s}",
-                    *(f"{table[k][2]:5.1f} [{table[k][3]:.1f}, {table[k][4]:.1f}]" for k in (1, 2, 3, 5, 10, 15)),
-                )
-            table = {(row[0], row[1]): row for row in found}
-            print(
-                " " * 13,
-                "after 6, 18, 30 flashes: summed",
-                *(table["summed, flashes", n][2] for n in PARTIAL),
-                "posterior",
-                *(table["posterior, flashes", n][2] for n in PARTIAL),
-            )
-        base, ours = (
-            by_subject(select(units, name, size), lambda one: one["posterior"][4]) for name in ("svm", "svm-noise")
-        )
+        base, ours = (by_subject(parts[size, method], lambda one: one["posterior"]) for method in ("svm", "svm-noise"))
         mean, low, high = mean_and_interval({who: ours[who] - base[who] for who in base})
-        print(f"svm-noise − svm after 5 repetitions: {100 * mean:.1f} points [{100 * low:.1f}, {100 * high:.1f}]")
-    for method in METHODS:
-        for size in SIZES:
-            own = select(units, method, size)
-            bins, brier = letter_bins(own)
-            flashes = sum(unit["bins"] for unit in own)
-            print(
-                f"\n== {method}, {size} characters: flash ECE {expected_calibration_error(flashes):.4f} Brier {np.mean([u['brier'] for u in own]):.4f}; letter ECE {expected_calibration_error(bins):.4f} Brier {brier:.4f}; correlation {np.mean([u['correlation'] for u in own]):.3f}"
-            )
-            for which in ("stops", "independent_stops"):
-                for row in stop_rows(own, which):
-                    print(
-                        f"   {which:17s} {row[0]:.2f}: stopped {row[1]:.3f}, right among them {row[2]:.3f} [{row[3]:.3f}, {row[4]:.3f}], flashes {row[5]:.1f}, right of all {row[6]:.3f}"
-                    )
-            for threshold in (0.9, 0.95):
-                for pause in (0.0, PAUSE):
-                    ratio, reached, needed, used, low, high = gain(own, threshold, pause)
-                    print(
-                        f"   letters per minute, stop at {threshold}, interval {INTERVAL} s, pause {pause} s: {ratio:.2f} [{low:.2f}, {high:.2f}] times a fixed number of equal accuracy ({100 * reached:.1f} %: {needed:.0f} flashes, stopped after {used:.0f})"
-                    )
-    write(rows, units)
+        cells = [f"{100 * mean[k - 1]:.1f} [{100 * low[k - 1]:.1f}, {100 * high[k - 1]:.1f}]" for k in SHOWN]
+        rows.append((str(size), *cells))
+    table("`svm-noise` less `svm` (points)", ("training", *map(str, SHOWN)), rows)
 
 
-def write(rows, units):
-    path = ROOT / "benchmarks" / "data" / "letters.csv"
-    with path.open("w", newline="") as file:
+def calibration_table(units):
+    rows = []
+    for name, _, _, own in named(units):
+        bins, brier = letter_bins(own)
+        flashes = expected_calibration_error(sum(unit["bins"] for unit in own))
+        cells = flashes, np.mean([unit["brier"] for unit in own]), expected_calibration_error(bins), brier
+        rows.append((name, *(f"{value:.3f}" for value in cells), f"{np.mean([u['correlation'] for u in own]):.2f}"))
+    heads = ("training, method", "flashes: ECE", "Brier", "letters: ECE", "Brier", "ρ")
+    table("Calibration on held-out characters", heads, rows)
+
+
+def stopping_tables(units):
+    rows, gains = [], []
+    for name, _, method, own in named(units):
+        independent = {one.threshold: one for one in stopping(own, "independent_stops")}
+        for one in stopping(own, "stops"):
+            plain = independent[one.threshold].right_if_stopped
+            share = f"{one.right_if_stopped:.3f} [{one.low:.3f}, {one.high:.3f}]"
+            if one.threshold == 0.95 or method == "svm-noise":
+                where = f"{name}, {one.threshold}"
+                rows.append((where, f"{one.stopped:.2f}", share, f"{one.flashes:.0f}", f"{plain:.3f}"))
+        for pause in (0.0, PAUSE):
+            one = gain(own, 0.95, INTERVAL, pause)
+            share, span = f"{100 * one.accuracy:.0f} %", f"{one.ratio:.2f} [{one.low:.2f}, {one.high:.2f}]"
+            gains.append((f"{name}, pause {pause} s", share, f"{one.needed:.0f}", f"{one.used:.0f}", span))
+    heads = ("training, method, threshold", "stopped", "right of these", "flashes", "right, independent flashes")
+    table("Stopping", heads, rows)
+    heads = (
+        "training, method",
+        "letters right",
+        "flashes, fixed",
+        "flashes, stopped at 0.95",
+        "letters per minute, ratio",
+    )
+    table(f"Stopping at 0.95 against a fixed number of equal accuracy, flash interval {INTERVAL} s", heads, gains)
+
+
+def write(rows):
+    with (ROOT / "benchmarks" / "data" / "letters.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["method", "training_characters", "by", "number", "right_percent", "low", "high"])
+        writer.writerow(
+            ["method", "training_characters", "chosen_by", "after", "number", "right_percent", "low", "high"]
+        )
         writer.writerows(rows)
-    try:
-        draw(units)
-    except ImportError:
-        print("no figure: matplotlib is not installed")
 
 
 def draw(units):
     """Reliability of flash probabilities and of letter probabilities, svm-noise, by training characters."""
-    from matplotlib.figure import Figure
-
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        print("\nno figure: matplotlib is not installed")
+        return
     figure = Figure(figsize=(8, 4), layout="constrained")
     for axes, title in zip(figure.subplots(1, 2), ("Flashes", "Letters, after 1 to 15 repetitions")):
         axes.plot([0, 1], [0, 1], color="#bbbbbb", linewidth=1)
-        for size, color in zip(SIZES, ("#E69F00", "#56B4E9", "#009E73", "#000000")):
-            own = select(units, "svm-noise", size)
+        for (_, size, _, own), color in zip(
+            named(units, ("svm-noise",)), ("#E69F00", "#56B4E9", "#009E73", "#000000")
+        ):
             n, p, y = sum(unit["bins"] for unit in own) if title == "Flashes" else letter_bins(own)[0]
             used = n > 20
-            axes.plot(
-                p[used] / n[used],
-                y[used] / n[used],
-                "o-",
-                color=color,
-                markersize=4,
-                label=f"{size} training characters",
-            )
+            label = f"{size} training character{'s' * (size > 1)}"
+            axes.plot(p[used] / n[used], y[used] / n[used], "o-", color=color, markersize=4, label=label)
         axes.set_title(title, fontsize=10)
         axes.set_xlabel("probability given", fontsize=9)
         axes.set_ylabel("share that is a target" if title == "Flashes" else "share that is right", fontsize=9)
@@ -364,81 +410,72 @@ def draw(units):
 
 
 def permuted(options):
-    """Permuted labels: a symbol reaches a probability P in at most chance/P of the characters, at any one time."""
-    units = run_units(load_uam(), options.seeds, ("svm", "svm-noise"), SIZES, options.jobs, permuted=True)
-    for method in ("svm", "svm-noise"):
-        for size in SIZES:
-            own = select(units, method, size)
-            count = sum(len(unit["letters"]) for unit in own)
-            parts = [f"{row[0]:.2f}: {row[1]:.4f} (at most {1 / 36 / row[0]:.4f})" for row in stop_rows(own, "stops")]
-            print(
-                f"{method:10s} {size} characters, {count} letters: right {np.mean([l['posterior'][-1] for u in own for l in u['letters']]):.3f}, reached",
-                *parts,
-            )
+    """Permuted labels: a posterior that keeps its promises reaches P in at most chance/P of the characters."""
+    methods = ("svm", "svm-noise")
+    units = run_units(load_uam(), options.seeds, methods, SIZES, options.jobs, permuted=True)
+    rows = []
+    for name, _, _, own in named(units, methods):
+        right = np.mean([one["posterior"][-1] for unit in own for one in unit["letters"]])
+        reached = [f"{one.stopped:.4f}" for one in stopping(own, "stops")]
+        rows.append((name, f"{right:.3f}", *reached))
+    rows.append(("at most", f"{1 / 36:.3f}", *(f"{1 / 36 / threshold:.4f}" for threshold in THRESHOLDS)))
+    heads = ("training, method", "right", *(f"reached {threshold}" for threshold in THRESHOLDS))
+    table("Permuted training labels", heads, rows)
 
 
 def words(options):
     """Each run of BCI Competition II, data set IIb, spelled by a decoder of the other two."""
     folder = Path(os.environ["MIXNORM_DATA"]) / "bcicomp2-iib"
     runs = read_recordings(*(folder / f"{name}.mat" for name in RUNS))
-    speller = MATRICES["6x6"]
+    speller, rows, speeds = MATRICES["6x6"], [], []
     for method in ("svm", "gsvm-2", "svm-noise"):
-        everything = []
-        for place, name in enumerate(RUNS):
-            decoder = Decoder.fit(
-                [run for k, run in enumerate(runs) if k != place], classifier=default_classifier(method)
-            )
-            found = spell(decoder, [runs[place]], speller)
+        everything, texts = [], []
+        for place in range(len(RUNS)):
+            others = [run for k, run in enumerate(runs) if k != place]
+            found = spell(Decoder.fit(others, classifier=default_classifier(method)), [runs[place]], speller)
             everything += found
-            print(
-                f"{method:10s} {name} {''.join(one.symbol for one in found)} (true {''.join(one.true_symbol for one in found)})",
-                [round(one.probability, 3) for one in found],
-            )
-        print(
-            f"{method:10s} right of 9 by repetitions",
-            [round(9 * share) for share in accuracy_by_repetition(everything, speller)],
-        )
+            texts.append("".join(one.symbol for one in found))
+        counts = [round(9 * share) for share in accuracy_by_repetition(everything, speller)]
+        rows.append((f"`{method}`", *texts, " ".join(map(str, counts))))
         timing = Timing.of([one.flashes for one in everything])
         for threshold in THRESHOLDS:
             one = rates(everything, speller, Stopping(threshold), timing)
-            print(
-                f"   stop at {threshold}: right {9 * one.right:.0f} of 9, flashes {one.n_flashes:.0f}, letters per minute {one.letters_per_minute:.2f}"
-            )
+            cells = f"{9 * one.right:.0f}", f"{one.n_flashes:.0f}", f"{one.letters_per_minute:.2f}"
+            speeds.append((f"`{method}`, {threshold}", *cells))
+    table("Words", ("method", *RUNS, "right of 9 after 1 … 15 repetitions"), rows)
+    table("Stopping", ("method, threshold", "right of 9", "flashes", "letters per minute"), speeds)
 
 
 def simulated_unit(seed, amplitude):
     """Four characters to train on and twenty to spell, of the simulated speller; 10 repetitions, 250 ms."""
-    first, second = (
-        simulated_recording(n, n_channels=8, n_informative=4, amplitude=amplitude, seed=s)
-        for n, s in ((480, 2 * seed), (2400, 2 * seed + 1))
-    )
-    decoder = Decoder.fit(first)
-    speller = MATRICES["6x6"]
-    letters = []
-    for one in spell(decoder, [second], speller):
-        letters.append(letter(one.flashes, speller, decoder.evidence))
-    return {"subject": seed, "letters": letters}
+    shape = {"n_channels": 8, "n_informative": 4, "amplitude": amplitude}
+    decoder = Decoder.fit(simulated_recording(480, seed=2 * seed, **shape))
+    spelled = spell(decoder, [simulated_recording(2400, seed=2 * seed + 1, **shape)], MATRICES["6x6"])
+    return {"subject": seed, "letters": [letter(one.flashes, MATRICES["6x6"], decoder.evidence) for one in spelled]}
 
 
 def simulated(options):
-    global INTERVAL
-    INTERVAL = 0.25
+    curves, rows = [], []
     for amplitude in (4.0, 6.0, 8.0):
         units = Parallel(n_jobs=options.jobs)(delayed(simulated_unit)(seed, amplitude) for seed in range(20))
         curve = mean_and_interval(by_subject(units, lambda one: one["posterior"]))[0]
-        print(
-            f"amplitude {amplitude} µV: right after 1, 2, 3, 5, 10 repetitions",
-            [round(100 * curve[k - 1], 1) for k in (1, 2, 3, 5, 10)],
-        )
-        for row in stop_rows(units, "stops"):
-            print(
-                f"   stop at {row[0]:.2f}: stopped {row[1]:.3f}, right among them {row[2]:.3f} [{row[3]:.3f}, {row[4]:.3f}], flashes {row[5]:.1f}"
-            )
-        for threshold in (0.9, 0.95):
-            ratio, reached, needed, used, low, high = gain(units, threshold, 2.0)
-            print(
-                f"   letters per minute, stop at {threshold}, interval 0.25 s, pause 2 s: {ratio:.2f} [{low:.2f}, {high:.2f}] times a fixed number ({100 * reached:.1f} %: {needed:.0f} flashes, stopped after {used:.0f})"
-            )
+        curves.append((f"{amplitude:g} µV", *(f"{100 * curve[k - 1]:.0f}" for k in (1, 2, 3, 5, 10))))
+        for one in stopping(units, "stops"):
+            share = f"{one.right_if_stopped:.3f} [{one.low:.3f}, {one.high:.3f}]"
+            faster = gain(units, one.threshold, 0.25, 2.0)
+            ratio = f"{faster.ratio:.2f} [{faster.low:.2f}, {faster.high:.2f}]"
+            where = f"{amplitude:g} µV, {one.threshold}"
+            rows.append((where, f"{one.stopped:.2f}", share, f"{one.flashes:.0f}", f"{faster.needed:.0f}", ratio))
+    table("Simulated speller: letters right (percent)", ("amplitude", *("1", "2", "3", "5", "10")), curves)
+    heads = (
+        "amplitude, threshold",
+        "stopped",
+        "right of these",
+        "flashes",
+        "fixed number",
+        "letters per minute, ratio",
+    )
+    table("Stopping, flash interval 0.25 s, pause 2 s", heads, rows)
 
 
 def main():

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from mixnorm.eeg import FlashEvidence, LetterPrior, Posterior, Speller
+from mixnorm.eeg import MATRICES, FlashEvidence, LetterPrior, Posterior, Speller
 from mixnorm.eeg.evidence import USUAL_CHARACTERS, USUAL_CORRELATION, flash_correlation
-from mixnorm.estimators.calibration import Calibration
+from mixnorm.estimators.calibration import Calibration, fit_sigmoid
 
 MEANS, SIGMA = (-0.9, 0.4), 0.8
 
 
-def evidence(correlation):
+def evidence(correlation, sigma=SIGMA):
     """Of normal scores with known means and variance, by the formula in the module."""
     low, high = MEANS
-    slope = (high - low) / SIGMA**2
+    slope = (high - low) / sigma**2
     return FlashEvidence(slope, -slope * (low + high) / 2, correlation)
 
 
@@ -124,6 +124,67 @@ def test_the_correlation_of_flashes_is_recovered(rho):
     # one character: mostly the usual value
     one = flash_correlation(*(part[:180] for part in (scores, target, code, character)))
     assert 0 <= one < 0.25
+
+
+def test_the_correlation_is_that_of_a_table_of_sums_of_squares():
+    rng = np.random.default_rng(1)
+    scores, target, code, character = grouped_scores(0.4, 2, rng, repetitions=2)
+    kept = np.arange(len(scores)) != 5  # groups of different sizes
+    scores, target, code, character = (part[kept] for part in (scores, target, code, character))
+    centred = [s - scores[target == t].mean() for s, t in zip(scores, target, strict=True)]
+    groups = {}
+    for s, c, k in zip(centred, code, character, strict=True):
+        groups.setdefault((k, c), []).append(s)
+    n, k = len(scores), len(groups)
+    between = sum(len(own) * np.mean(own) ** 2 for own in groups.values()) / (k - 2)
+    within = sum(sum((s - np.mean(own)) ** 2 for s in own) for own in groups.values()) / (n - k)
+    size = (n - sum(len(own) ** 2 for own in groups.values()) / n) / (k - 1)
+    share = (between - within) / (between + (size - 1) * within)
+    expected = (2 * share + USUAL_CHARACTERS * USUAL_CORRELATION) / (2 + USUAL_CHARACTERS)
+    assert flash_correlation(scores, target, code, character) == pytest.approx(expected)
+
+
+def test_a_threshold_is_honest_when_flashes_are_correlated():
+    """Scores drawn from the model itself, with ρ = 0.2: the share right among letters stopped at 0.9 is 0.9 or more."""
+    rng, sigma = np.random.default_rng(4), 2.0
+    speller, rho = Speller.of_matrix(["ABC", "DEF", "GHI"], rows=[1, 2, 3], columns=[4, 5, 6]), 0.2
+    members = speller.members
+    right = {0.0: [], rho: []}
+    for _ in range(300):
+        true = rng.integers(9)
+        shared = np.sqrt(rho) * rng.standard_normal(6)
+        order = np.concatenate([rng.permutation(6) for _ in range(15)])
+        means = np.where(members[order, true], MEANS[1], MEANS[0])
+        scores = means + sigma * (shared[order] + np.sqrt(1 - rho) * rng.standard_normal(len(order)))
+        for assumed, found in right.items():
+            posterior = Posterior(speller, evidence(assumed, sigma))
+            for place, score in zip(order.tolist(), scores, strict=True):
+                posterior.add(speller.codes[place], score)
+                shares = posterior.probabilities
+                if shares.max() >= 0.9:
+                    found.append(shares.argmax() == true)
+                    break
+    error = np.sqrt(0.9 * 0.1 / len(right[rho]))
+    assert np.mean(right[rho]) > 0.9 - 2 * error
+    assert np.mean(right[0.0]) < 0.9 - 2 * error  # independent flashes promise too much
+
+
+def test_scores_without_information_hardly_ever_make_a_symbol_probable():
+    rng = np.random.default_rng(2)
+    speller, reached = MATRICES["6x6"], 0
+    codes = [int(code) for _ in range(15) for code in rng.permutation(12) + 1]
+    signs = np.where(np.isin(codes, (2, 9)), 1.0, -1.0)
+    n_draws = 150
+    for _ in range(n_draws):
+        calibration = fit_sigmoid(rng.standard_normal(180), signs, np.ones(180))
+        posterior = Posterior(speller, FlashEvidence.of(calibration, 0.0))
+        for code, score in zip(codes, rng.standard_normal(180), strict=True):
+            posterior.add(code, score)
+            if posterior.probabilities.max() >= 0.95:
+                reached += 1
+                break
+    # a posterior that keeps its promises reaches P in at most chance/P of the characters
+    assert reached / n_draws <= 1 / 36 / 0.95
 
 
 def test_the_usual_correlation_where_there_is_nothing_to_estimate_from():

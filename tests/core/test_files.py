@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mixnorm.core import files
-from mixnorm.core.files import remove_leftovers, whole_file, write_text
+from mixnorm.core.files import open_regular, remove_leftovers, whole_file, write_text
 
 LEFTOVER = ".model.0123456789abcdef.part"
 
@@ -128,3 +128,18 @@ def test_a_link_is_followed_and_a_device_is_written_to(tmp_path):
 def test_a_folder_that_does_not_exist_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         write_text(tmp_path / "nowhere" / "a.txt", "text")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such files on Windows")
+def test_only_regular_files_are_opened_for_reading(tmp_path):
+    (tmp_path / "text").write_bytes(b"hello")
+    (tmp_path / "link").symlink_to(tmp_path / "text")
+    for name in ("text", "link"):
+        with open_regular(tmp_path / name) as file:
+            assert file.read() == b"hello"
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, "/dev/zero"):
+        with pytest.raises(OSError, match="is not a regular file"):
+            open_regular(path)
+    with pytest.raises(FileNotFoundError):
+        open_regular(tmp_path / "missing")

@@ -89,6 +89,7 @@ def test_decimation_alone_takes_what_fits():
         ({"window": (0.5, 0.5)}, "'window': it must increase"),
         ({"n_samples": 0}, "'n_samples': it must be an integer above 0"),
         ({"order": 2.5}, "'order': it must be an integer above 0"),
+        ({"order": 10**9}, "'order': it must be at most 50, but got 1000000000"),
         ({"decimation": -1}, "'decimation': it must be an integer above 0"),
     ],
 )
@@ -126,3 +127,26 @@ def test_one_reference_channel_may_be_named_alone():
     assert Preparation(reference="Cz").reference == ("Cz",)
     assert Preparation(reference="average").reference == "average"
     assert Preparation(reference=["A1", "A2"]).reference == ("A1", "A2")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"order": "2"}, "'order' must be an integer from 1 to 50, but it is '2'"),
+        ({"order": 10**9}, "'order' must be an integer from 1 to 50"),
+        ({"window": 5}, "'window' must be"),
+        ({"window": [0.1]}, "'window' must be"),
+        ({"band": ["a", 2]}, "'band' has an item 0 that must be"),
+        ({"clip": float("nan")}, "'clip' must be"),
+        ({"reference": [5]}, "'reference' has an item 0 that must be text"),
+        ({"n_samples": 10**12}, "'n_samples' must be"),
+    ],
+)
+def test_descriptions_from_files_are_checked(fields, message):
+    with pytest.raises(ValueError, match=f"Invalid preparation: {message}"):
+        Preparation.from_dict(fields)
+
+
+def test_whole_numbers_given_as_floats_are_written_as_integers():
+    assert Preparation(order=3.0).to_dict()["order"] == 3
+    assert Preparation.from_dict(Preparation(order=3.0, n_samples=np.int64(5)).to_dict()).n_samples == 5

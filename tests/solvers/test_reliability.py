@@ -216,6 +216,13 @@ def test_extreme_sample_weights_count_by_their_ratios(class_weight, weight):
     assert other.objective_ == pytest.approx(plain.objective_, rel=1e-9)
 
 
+def test_subnormal_group_weights_are_those_of_unpenalised_sensors():
+    """A fit with a weight of 1e-320 did not come to an end."""
+    free, tiny = (GroupSVC(0.1, group_weights=[1, 1, 1, 1, weight]).fit(X, Y) for weight in (0.0, 1e-320))
+    np.testing.assert_array_equal(tiny.coef_, free.coef_)
+    assert tiny.dual_gap_ <= 1e-6
+
+
 # 5. Epochs as a matrix.
 
 

@@ -153,9 +153,85 @@ def test_sources_with_unusual_names_are_plans_too(write_bundle):
 
 
 def test_a_plan_holds_data_and_never_code(tmp_path):
-    text = PLAN.replace("n_trials = 300", "n_trials = \"__import__('os').abort()\"")
-    plan = load_plan(str(write(tmp_path, text)))
-    assert plan.datasets[0].options["n_trials"].startswith("__import__")
+    text = PLAN.replace('name = "one"', "name = \"__import__('os').abort()\"")
+    assert load_plan(str(write(tmp_path, text))).datasets[0].name == "__import__('os').abort()"
+
+
+SOURCE = 'source = "simulated"'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (SOURCE, "source = 5", "'source' must be text of at most 1000 characters, but it is 5"),
+        (SOURCE, 'source = ""', "'source' must be text"),
+        (SOURCE, "source = 2020-01-01", "'source' must be text .* but it is datetime.date"),
+        (SOURCE, "source = 2020-13-45", "not a TOML file"),
+        (SOURCE, "source = 2020-02-30T25:61:61", "not a TOML file"),
+        ("splits = 4", "splits = 1e9", "splits must be an integer of at least 1, but got 1000000000.0"),
+        ("splits = 4", "splits = 1000000000", "splits must be at most 10000, but got 1000000000"),
+        ("splits = 4", "splits = true", "splits must be an integer"),
+        ("splits = 4", 'splits = "4"', "splits must be an integer of at least 1, but got '4'"),
+        ("splits = 4", "splits = 2020-01-01", "splits must be an integer"),
+        ("splits = 4", "seed = 99999999999999999999", "seed must be at most 4294967295"),
+        ("splits = 4", "folds = 100000000", "folds must be at most 1000"),
+        ("splits = 4", "about = 5", "The plan: 'about' must be text"),
+        ("splits = 4", 'scatter_at = "all"', "'scatter_at' must be nothing .null., or an integer from 1"),
+        ("splits = 4", "similarities = [-1]", "similarities must be finite positive numbers"),
+        ("[50, 100]", "[[50]]", r"n_train must be an integer of at least 2, but got \[50\]"),
+        ("[50, 100]", "[10000000000]", "n_train must be at most 10000000"),
+        ("count = 3", "count = 100000000", "count of a grid must be at most 10000"),
+        ("low = 0.01", 'low = "a"', "A grid needs 0 < low ≤ high, but got 'a'"),
+        ("{ low = 0.01, high = 1.0, count = 3 }", "[" + "9" * 400 + "]", "alphas must be finite positive numbers"),
+        ("{ low = 0.01, high = 1.0, count = 3 }", '["a"]', "alphas must be finite positive numbers"),
+        ('["svm", "gsvm-2"]', "[5]", "Unknown method 5"),
+        ('["svm", "gsvm-2"]', "[[]]", r"Unknown method \[\]"),
+        ('"session"', "[]", r"Unknown value of split_by \(\)"),
+        ("{ n_trials = 300 }", "5", "'options' must be nothing .null., or a mapping"),
+        ("{ n_trials = 300 }", '{ n_trials = "many" }', "options: 'n_trials' must be an integer from 2 to 10000000"),
+        ("{ n_trials = 300 }", "{ n_trials = 1000000000000 }", "'n_trials' must be an integer from 2 to 10000000"),
+        ("{ n_trials = 300 }", "{ noise = nan }", "'noise'"),
+        ("options =", "subjects = 5\noptions =", "'subjects' must be a list"),
+        ("options =", "subjects = [5]\noptions =", "'subjects' has an item 0 that must be text"),
+        ("options =", 'sessions = "1"\noptions =', "'sessions' must be nothing .null., or an integer from 1"),
+        ("options =", "where = 5\noptions =", "'where' must be text"),
+        ("options =", "preparation = 5\noptions =", "'preparation' must be"),
+        ("options =", "preparation = { order = 1000000000 }\noptions =", "'order' must be an integer from 1 to 50"),
+        ("options =", 'preparation = { window = "a" }\noptions =', "'window' must be"),
+        ("[[dataset]]", "[dataset]", "'dataset' must be a list"),
+        (PLAN[PLAN.index("[[") :], "dataset = 5", "'dataset' must be a list"),
+        (PLAN[PLAN.index("[[") :], "dataset = [5]", "'dataset' has an item 0 that must be a mapping"),
+        (PLAN[PLAN.index("[[") :], "dataset = " + "[" * 5000 + "]" * 5000, "not a TOML file"),
+        ("splits = 4", "x = " + "{a = " * 3000 + "1" + "}" * 3000, "not a TOML file"),
+        ("splits = 4", "splits = 4 # \x00", "not a TOML file"),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_strange_values_are_one_error_that_names_the_file(tmp_path, old, new, message):
+    assert old in PLAN
+    with pytest.raises(PlanError, match=message) as refusal:
+        load_plan(str(write(tmp_path, PLAN.replace(old, new))))
+    assert str(refusal.value).startswith(str(tmp_path / "mine.toml"))
+    assert len(str(refusal.value)) < 1000
+
+
+def test_options_of_the_command_line_have_the_same_bounds(tmp_path):
+    plan = load_plan(str(write(tmp_path, PLAN)))
+    with pytest.raises(PlanError, match="splits must be at most 10000"):
+        plan.with_(splits=10**9)
+
+
+def test_large_binary_and_endless_files_are_no_plans(tmp_path):
+    path = write(tmp_path, "#" * (1 << 21))
+    with pytest.raises(PlanError, match=r"mine\.toml: a plan file has at most 1048576 bytes"):
+        load_plan(str(path))
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(PlanError, match=r"mine\.toml: not a TOML file"):
+        load_plan(str(path))
+    if os.name != "nt":
+        (tmp_path / "zero.toml").symlink_to("/dev/zero")
+        with pytest.raises(PlanError, match=r"zero\.toml: this plan file does not exist"):
+            load_plan(str(tmp_path / "zero.toml"))
 
 
 def test_identity_leaves_out_only_how_much_is_done(plan):

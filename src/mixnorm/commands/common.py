@@ -26,7 +26,7 @@ from mixnorm.core.files import write_text
 from mixnorm.eeg import Decoder, EpochedRecording, Recording, RecordingError
 from mixnorm.eeg.positions import no_electrodes
 from mixnorm.eeg.readers.options import NOBODY
-from mixnorm.report.safe_text import for_terminal
+from mixnorm.report.safe_text import for_json, for_terminal
 
 _READING = (
     click.option("--target", multiple=True, metavar="NAME", help="Name of a target event; may be repeated."),
@@ -213,7 +213,7 @@ def print_json(document: dict[str, Any], output: Path | None = None) -> None:
     """Print one JSON object; NaN and infinite values become null."""
     text = json.dumps(_plain(document), allow_nan=False, ensure_ascii=False, indent=2)
     if output is None:
-        click.echo(text)
+        click.echo(for_json(text))
     else:
         write_text(output, text + "\n")
 

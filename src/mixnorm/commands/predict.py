@@ -23,6 +23,7 @@ from mixnorm.commands.common import (
 from mixnorm.core.files import write_text
 from mixnorm.eeg import Scores, read_recordings
 from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.report.safe_text import for_spreadsheet, for_terminal
 
 COLUMNS = ("recording", "onset", "stimulus", "character", "target", "score")
 
@@ -88,7 +89,7 @@ def _write_csv(rows: list[dict[str, Any]], output: Path | None) -> None:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS)
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({**row, "recording": for_spreadsheet(for_terminal(row["recording"]))} for row in rows)
     if output is None:
         click.echo(text.getvalue(), nl=False)
     else:

@@ -10,6 +10,7 @@ from mixnorm.commands.common import json_option, messages, print_json
 from mixnorm.montage.reading import SELECTION_NAME, read_selection
 from mixnorm.report import TABLE_FORMATS, table, write_report
 from mixnorm.report.page import PAGE_NAME
+from mixnorm.report.safe_text import for_terminal
 from mixnorm.report.selection_files import write_selection, write_views
 from mixnorm.study import read_results
 from mixnorm.study.letters import letters_to_json
@@ -40,7 +41,7 @@ def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | No
         return
     click.echo(table(results, form))
     for path in (*written.tables, *written.figures):
-        click.echo(str(path), err=True)
+        click.echo(for_terminal(str(path)), err=True)
 
 
 def _report_selection(folder: Path, out: Path, figures: bool, as_json: bool) -> None:

@@ -39,9 +39,7 @@ _POLL, _SILENT = 0.05, 5.0
 @click.option(
     "--replay", "replayed", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Score a log again."
 )
-@click.option(
-    "--spell", "matrix", metavar="NAME|FILE.toml", help=f"Print letters of a matrix: {', '.join(MATRICES)}."
-)
+@click.option("--spell", "matrix", metavar="NAME|FILE.toml", help=f"Print letters of a matrix: {', '.join(MATRICES)}.")
 @click.option("--stop", type=float, default=0.95, show_default=True, metavar="P", help="Probability of a letter.")
 @click.option("--pause", type=float, default=2.0, show_default=True, metavar="S", help="Pause between two letters.")
 @json_option

@@ -13,6 +13,7 @@ import click
 
 from mixnorm.commands.common import jobs_option, json_option, messages, print_json, progress, stoppable
 from mixnorm.report import table, write_report
+from mixnorm.report.safe_text import for_terminal
 from mixnorm.study import BUILT_IN, Plan, Results, Where, load_plan, read_results, run_study
 from mixnorm.study.letters import letters_to_json
 
@@ -60,7 +61,7 @@ def _end(results: Results) -> None:
     lines = [f"Failed: {unit}: {reason}" for unit, reason in results.failed]
     lines += [f"Not converged: {unit}: relative duality gap {gap:.1e}" for unit, gap in results.above_tol]
     for line in lines[:_MOST_LINES]:
-        click.echo(line, err=True)
+        click.echo(for_terminal(line), err=True)
     if len(lines) > _MOST_LINES:
         click.echo(f"and {len(lines) - _MOST_LINES} more", err=True)
     if lines:
@@ -80,16 +81,16 @@ def _say_report(results: Any, folder: Path) -> None:
         click.echo(f"No figures: {error}", err=True)
         written = write_report(results, folder / "report", figures=False)
     pngs = [path for path in written.figures if path.suffix == ".png"]
-    click.echo(f"\nTables in {folder / 'report'} (text, CSV, Markdown, LaTeX)")
+    click.echo(f"\nTables in {for_terminal(str(folder / 'report'))} (text, CSV, Markdown, LaTeX)")
     for path in pngs:
-        click.echo(f"Figure {path} (and .svg)")
+        click.echo(f"Figure {for_terminal(str(path))} (and .svg)")
 
 
 @contextmanager
 def _bar() -> Iterator[Callable[[int, int], None]]:
     """A progress bar on stderr; warnings are printed above it."""
     with progress(0, "units") as bar, warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: bar.write(f"Warning: {message}", file=sys.stderr)
+        warnings.showwarning = lambda message, *_: bar.write(f"Warning: {for_terminal(str(message))}", file=sys.stderr)
 
         def tell(done: int, total: int) -> None:
             if bar.total != total:

@@ -43,6 +43,7 @@ from mixnorm.estimators.svc_cv import GroupSVCCV
 from mixnorm.montage.decoders import decoder_on
 from mixnorm.montage.intervals import corrected_interval, mean_known
 from mixnorm.montage.preselection import PreselectedSVC, calibrated
+from mixnorm.report.safe_text import for_terminal
 
 _ONE_CHARACTER = (
     "Caution: all trials are of one character, so that the targets are always the same flash codes, and the folds are "
@@ -116,7 +117,7 @@ def train(
     if as_json:
         print_json(report)
     else:
-        click.echo(_text(report))
+        click.echo(for_terminal(_text(report), keep="\n"))
 
 
 def _decoder(design: Design, runs: list[Any], model: GroupSVCCV | PreselectedSVC) -> Decoder:

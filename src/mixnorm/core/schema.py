@@ -29,6 +29,8 @@ Sizes = dict[str, Any]
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
+#: Values beyond this are no measurement and no coefficient in any unit, and their products are not finite.
+_HUGE = 1e100
 #: Integers beyond this have no meaning in any file here, and the largest of them have no float.
 _MOST = 2**63
 _DEEPEST_LABEL = 3
@@ -71,14 +73,14 @@ def _unfit(kind: Kind, value: Any) -> str:
 class Number:
     """A number in a range, bounds included; ``above``: the lower bound excluded. Infinity only as a bound."""
 
-    low: float = -1e300
-    high: float = 1e300
+    low: float = -_HUGE
+    high: float = _HUGE
     above: bool = False
 
     @property
     def words(self) -> str:
         """As in `Kind`."""
-        return f"a number {_range(self.low, self.high, 1e300, 'above' if self.above else 'from')}".strip()
+        return f"a number {_range(self.low, self.high, _HUGE, 'above' if self.above else 'from')}".strip()
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
         """As in `Kind`."""
@@ -142,7 +144,7 @@ class Text:
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
         """As in `Kind`."""
-        fits = isinstance(value, str) and len(value) <= self.longest and (value or self.empty)
+        fits = isinstance(value, str) and len(value) <= self.longest and (value or self.empty) and _is_unicode(value)
         return None if fits else _unfit(self, value)
 
 
@@ -274,8 +276,8 @@ class Array:
         self,
         types: str,
         *shape: str | int,
-        low: float = -1e300,
-        high: float = 1e300,
+        low: float = -_HUGE,
+        high: float = _HUGE,
         below: str | None = None,
         nan: bool = False,
     ) -> None:
@@ -315,6 +317,8 @@ class Array:
         return None
 
     def _value_problem(self, value: np.ndarray, sizes: Sizes) -> str | None:
+        if value.dtype.kind == "U":
+            return None if _is_unicode(value) else "must contain valid text"
         if self.nan and value.dtype.kind == "f":
             value = value[~np.isnan(value)]
         if value.dtype.kind not in "iuf" or not value.size:
@@ -325,7 +329,7 @@ class Array:
             return "must not contain NaN"
         if not (self.low <= low and most <= high):
             beyond = low if low < self.low else most
-            return f"must have values {_range(self.low, high, 1e300, 'from')}, but has {beyond:g}"
+            return f"must have {_range(self.low, high, _HUGE, 'values from') or 'finite values'}, but has {beyond:g}"
         return None
 
     def _axes(self) -> str:
@@ -385,18 +389,27 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, float) and not math.isnan(value)
 
 
+def _is_unicode(value: str | np.ndarray) -> bool:
+    """Whether text can be written: it has no lone surrogates, and an array no code beyond the last character."""
+    if isinstance(value, str):
+        return not any("\ud800" <= character <= "\udfff" for character in value)
+    codes = np.frombuffer(value.astype(value.dtype.newbyteorder("=")).tobytes(), np.uint32)
+    return not np.any((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF)))
+
+
 def _is_label(value: Any, depth: int) -> bool:
     if isinstance(value, tuple):
         return depth > 0 and len(value) <= 100 and all(_is_label(item, depth - 1) for item in value)
     if isinstance(value, str):
-        return len(value) <= 10_000
+        return len(value) <= 10_000 and _is_unicode(value)
     return isinstance(value, bool) or (_is_number(value) and math.isfinite(value))
 
 
 def _range(low: float, high: float, unbounded: float, least: str) -> str:
     """The words for a range, without bounds that only say that a value is finite."""
-    parts = [] if low <= -unbounded else [f"{least} {low:g}"]
-    parts += [] if high >= unbounded else [f"to {high:g}" if parts else f"up to {high:g}"]
+    first, last = (str(bound) if isinstance(bound, int) else f"{bound:g}" for bound in (low, high))
+    parts = [] if low <= -unbounded else [f"{least} {first}"]
+    parts += [] if high >= unbounded else [f"to {last}" if parts else f"up to {last}"]
     return " ".join(parts)
 
 

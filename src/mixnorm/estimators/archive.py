@@ -59,12 +59,15 @@ _UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
     struct.error,
+    ArithmeticError,
+    AttributeError,
     EOFError,
     LookupError,
     MemoryError,
     OSError,
     RecursionError,
     RuntimeError,
+    TypeError,
     ValueError,
 )
 
@@ -119,7 +122,7 @@ def refusing(path: Path, what: str) -> Iterator[None]:
     except SchemaError as error:
         raise ModelFileError(f"{path}: {what}: {error}") from error
     except _UNREADABLE as error:
-        raise ModelFileError(f"{path}: {what} ({error}).") from error
+        raise ModelFileError(f"{path}: {what} ({str(error) or type(error).__name__}).") from error
 
 
 def _refuse_too_large(header: bytes, members: dict[str, bytes]) -> None:
@@ -192,6 +195,9 @@ def _as_array(key: str, data: bytearray) -> np.ndarray:
         raise ModelFileError(
             f"array {key!r} of type {descr} has the shape {lengths}, but {len(values)} bytes of values"
         )
+    if dtype.kind == "b" and np.frombuffer(values, np.uint8).max(initial=0) > 1:
+        # NumPy counts such a byte several times, and writes beyond the end of a selection.
+        raise ModelFileError(f"array {key!r} has truth values that are neither true nor false")
     return np.frombuffer(values, dtype).reshape(lengths, order="F" if fortran == "True" else "C")
 
 

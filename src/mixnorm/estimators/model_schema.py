@@ -92,7 +92,8 @@ def _sensors_agree(values: Mapping[str, Any]) -> str | None:
     groups, shape = values["groups_"], values["_epochs_shape"]
     if len(np.unique(groups)) < len(groups):
         return "'groups_' must be labels that differ"
-    if len(groups) != shape[0] if shape is not None else len(groups) > values["n_features_in_"]:
+    fits = len(groups) == shape[0] if shape is not None else 1 <= len(groups) <= values["n_features_in_"]
+    if not fits:
         return f"'groups_' has {len(groups)} labels, which do not fit {values['n_features_in_']} features"
     return None
 
@@ -122,6 +123,12 @@ def _subjects_agree(values: Mapping[str, Any]) -> str | None:
     if latest is not None and latest not in labels:
         return "'_newcomer' must be one of '_labels'"
     return None
+
+
+def _weights_are_normal(values: Mapping[str, Any]) -> str | None:
+    weights = values["_group_weights"]
+    tiny = (weights > 0) & (weights < np.finfo(float).tiny)
+    return "'_group_weights' must not be subnormal numbers" if tiny.any() else None
 
 
 #: What is known of the recording of mne.Epochs; see `mixnorm.estimators.inputs.Trials`.
@@ -223,6 +230,7 @@ JOINT = SUBJECTS | Record(
         "newcomer_gains_": or_none(Array("f", "M", "H")),
         "strength_": Number(0, inf),
     },
+    [_weights_are_normal],
 )
 
 JOINT_GRID = Record(

@@ -102,7 +102,8 @@ def check_group_weights(given, groups: Groups, penalty: str) -> np.ndarray:
             f"With penalty={penalty!r} group_weights must be 0 (always select), 1 or infinity (never select), but "
             f"that of {groups.labels.tolist()[odd]!r} is {weights[odd]}; use penalty='group' for other weights."
         )
-    return weights
+    # Subnormal numbers count as 0: products with them lose their digits, and the solver would not come to an end.
+    return np.where(weights < np.finfo(float).tiny, 0.0, weights)
 
 
 def _number(weight) -> float:

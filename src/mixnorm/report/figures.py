@@ -11,6 +11,7 @@ import numpy as np
 from mixnorm.core.files import whole_file
 from mixnorm.eeg.readers.guard import require
 from mixnorm.report.heads import draw_head, key_of_rings
+from mixnorm.report.safe_text import for_figure
 from mixnorm.study import METHODS, Results
 from mixnorm.study.letters import letters_right
 from mixnorm.study.results import BASELINE, mean_over_subjects
@@ -34,11 +35,15 @@ def draw_all(results: Results, folder: Path) -> list[Path]:
 def save_figure(figure: Any, path: Path) -> list[Path]:
     """Save a figure as PNG and SVG; the ending is added to the path. The same figure gives the same files."""
     files = [path.with_name(f"{path.name}.{ending}") for ending in ("png", "svg")]
+    # LaTeX must not run on names from a recording, whatever the user's settings of matplotlib are
+    for text in figure.findobj(lambda artist: hasattr(artist, "set_usetex")):
+        text.set_usetex(False)
     for whole in files:
         form = whole.suffix[1:]
         # no date, no random ids
         metadata = {"Date": None} if form == "svg" else None
-        with whole_file(whole) as file, require("matplotlib", "report").rc_context({"svg.hashsalt": "mixnorm"}):
+        settings = {"svg.hashsalt": "mixnorm", "text.usetex": False}
+        with whole_file(whole) as file, require("matplotlib", "report").rc_context(settings):
             figure.savefig(file, format=form, dpi=150, bbox_inches="tight", metadata=metadata)
     return files
 
@@ -74,9 +79,9 @@ def sensors(results: Results, dataset: str, method: str, n_train: int | None) ->
         mine = [record for record in records if record["subject"] == who]
         often = {name: np.mean([name in r["selected"] for r in mine]) for name in about["ch_names"]}
         draw_head(axes, about["ch_names"], about["positions"], often, 72 * size / 3.0)
-        title = f"{len(mine)} draw{'s' if len(mine) > 1 else ''}" if drawn and len(shown) == 1 else who
+        title = f"{len(mine)} draw{'s' if len(mine) > 1 else ''}" if drawn and len(shown) == 1 else for_figure(who)
         axes.set_title(f"{title}: AUC {mean_over_subjects(mine, 'auc'):.1f} %", fontsize=9)
-    figure.suptitle(f"Sensors chosen by {METHODS[method].title}, {dataset}{left}", fontsize=11)
+    figure.suptitle(f"Sensors chosen by {METHODS[method].title}, {for_figure(dataset)}{left}", fontsize=11)
     key_of_rings(figure)
     return figure
 
@@ -91,10 +96,10 @@ def auc_against_sensors(results: Results, dataset: str, n_train: int | None) -> 
             mine = [r for r in results.of(dataset, method, n_train) if r["subject"] == who and r["path"]]
             if mine:
                 _draw_path(axes, mine, method)
-        axes.set_title(who if len(shown) > 1 else "", fontsize=9)
+        axes.set_title(for_figure(who) if len(shown) > 1 else "", fontsize=9)
         axes.set_xlim(left=0)
     _finish(figure, panels, "Sensors used", "AUC on test trials (%)")
-    title = f"{dataset}: along the path; large marker: chosen by the inner cross-validation{left}"
+    title = f"{for_figure(dataset)}: along the path; large marker: chosen by the inner cross-validation{left}"
     figure.suptitle(title, fontsize=10)
     return figure
 
@@ -109,7 +114,7 @@ def auc_against_trials(results: Results, dataset: str) -> Any:
     axes.set_xscale("log")
     axes.set_xticks(sorted(results.plan.n_train), [str(n) for n in sorted(results.plan.n_train)])
     axes.minorticks_off()
-    axes.set_title(dataset, fontsize=10)
+    axes.set_title(for_figure(dataset), fontsize=10)
     _finish(figure, [axes], "Training trials per subject", "AUC, mean over subjects (%)")
     return figure
 
@@ -145,7 +150,9 @@ def scatter(results: Results, dataset: str, n_train: int | None) -> Any:
         axes.tick_params(labelsize=8)
     one = "simulated subject" if drawn else "subject"
     trials = f", {n_train} training trials" if n_train else ""
-    figure.suptitle(f"{dataset}{trials}: one point per {one}; above the line: better than SVM", fontsize=10)
+    figure.suptitle(
+        f"{for_figure(dataset)}{trials}: one point per {one}; above the line: better than SVM", fontsize=10
+    )
     return figure
 
 
@@ -156,7 +163,7 @@ def characters(results: Results) -> Any:
     for one in letters_right(results):
         if one.n_train != at:
             continue
-        name = METHODS[one.method].title + (f", {one.dataset}" if len(results.plan.datasets) > 1 else "")
+        name = METHODS[one.method].title + (f", {for_figure(one.dataset)}" if len(results.plan.datasets) > 1 else "")
         repetitions, style = range(1, len(one.right) + 1), _style(one.method)
         axes.plot(repetitions, one.right, **style, label=name)
         if one.low is not None:

@@ -1,13 +1,33 @@
-"""Names from recordings as text that a terminal, a figure or a spreadsheet shows and does not interpret."""
+"""Names from recordings and plans as text that other programs show and do not interpret.
+
+A terminal follows escape sequences, a spreadsheet computes formulas, LaTeX has commands that read and write files, and
+Markdown is turned into HTML. There is one function for each of them.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 
 # Control characters, bidirectional overrides, lone surrogates, and separators of lines and paragraphs.
 _NOT_SHOWN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+# Full-width forms are formulas too in East Asian versions of spreadsheets.
+_FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")
+# The characters of Markdown and, before a letter or a sign of a tag, of HTML.
+_MARKDOWN = re.compile(r"[\\`*_\[\]|~&]|<(?=[A-Za-z/!?])")
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "–": "--",
+    # After the end of a row these two would be its arguments.
+    "[": "{[}",
+    "*": "{*}",
+    **{sign: f"\\{sign}" for sign in "%_&#${}"},
+}
 
 
 def for_terminal(text: str, keep: str = "") -> str:
@@ -22,8 +42,44 @@ def for_terminal(text: str, keep: str = "") -> str:
 
 
 def _escaped(character: str) -> str:
-    hidden = unicodedata.category(character) in _NOT_SHOWN
-    return character.encode("unicode_escape").decode("ascii") if hidden else character
+    return character.encode("unicode_escape").decode("ascii") if _is_hidden(character) else character
+
+
+def _is_hidden(character: str) -> bool:
+    return unicodedata.category(character) in _NOT_SHOWN
+
+
+def for_json(text: str) -> str:
+    r"""JSON with the characters that could control a terminal written as ``\uXXXX``, which means the same.
+
+    Examples
+    --------
+    >>> print(for_json('{"name": "Cz\x9b31m"}'))
+    {"name": "Cz\u009b31m"}
+    """
+    return "".join(json.dumps(one)[1:-1] if one != "\n" and _is_hidden(one) else one for one in text)
+
+
+def for_markdown(text: str) -> str:
+    r"""Text that Markdown shows as it is: no cell, link, image, emphasis or HTML.
+
+    Examples
+    --------
+    >>> print(for_markdown("a|b <img src=x> <0.001"))
+    a\|b \<img src=x> <0.001
+    """
+    return _MARKDOWN.sub(r"\\\g<0>", for_terminal(text))
+
+
+def for_latex(text: str) -> str:
+    r"""Text that LaTeX typesets as it is: no command, group, mathematics or comment.
+
+    Examples
+    --------
+    >>> print(for_latex(r"\input{/etc/passwd} 5 %"))
+    \textbackslash{}input\{/etc/passwd\} 5 \%
+    """
+    return "".join(_LATEX.get(one, one) for one in for_terminal(text))
 
 
 def for_figure(text: str) -> str:

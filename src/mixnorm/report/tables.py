@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
 
 from mixnorm.report.paper import PAPER
+from mixnorm.report.safe_text import for_latex, for_markdown, for_spreadsheet, for_terminal
 from mixnorm.study import METHODS, Results, Row
 from mixnorm.study.letters import LettersRight, letters_right, reasons_without_letters
 from mixnorm.study.results import TOLERANCE
@@ -24,6 +25,16 @@ class Sheet:
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
+
+    @property
+    def words(self) -> list[bool]:
+        """Which columns have text, and are left-aligned."""
+        return [head in _WORDS for head in self.heads]
+
+    def mapped(self, cell: Callable[[str], str], note: Callable[[str], str]) -> Sheet:
+        """The table with a function applied to every cell, and one to every note: names may hold any character."""
+        heads, *rows = (tuple(map(cell, row)) for row in (self.heads, *self.rows))
+        return Sheet(heads, tuple(rows), tuple(map(note, self.notes)))
 
 
 def table(results: Results, form: str = "text") -> str:
@@ -82,8 +93,9 @@ def _with_interval(one: LettersRight, place: int) -> str:
 
 def as_text(content: Sheet) -> str:
     """Aligned columns for a terminal."""
+    content = content.mapped(for_terminal, for_terminal)
     widths = [max(map(len, column)) for column in zip(content.heads, *content.rows, strict=True)]
-    words = [head in _WORDS for head in content.heads]
+    words = content.words
     lines = [_aligned(content.heads, widths, words), "  ".join("─" * width for width in widths)]
     lines += [_aligned(row, widths, words) for row in content.rows]
     return "\n".join([*lines, *content.notes])
@@ -91,17 +103,19 @@ def as_text(content: Sheet) -> str:
 
 def as_markdown(content: Sheet) -> str:
     """A pipe table."""
-    lines = [content.heads, tuple("---" if head in _WORDS else "---:" for head in content.heads), *content.rows]
+    content = content.mapped(for_markdown, for_markdown)
+    lines = [content.heads, tuple("---" if words else "---:" for words in content.words), *content.rows]
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return "\n\n".join([body, *content.notes])
 
 
 def as_latex(content: Sheet) -> str:
-    """A LaTeX tabular, to be read in with input."""
-    columns = "".join("l" if head in _WORDS else "r" for head in content.heads)
+    """A LaTeX tabular, to be read in with input. Notes are comments, which end with their line."""
+    content = content.mapped(for_latex, for_terminal)
+    columns = "".join("l" if words else "r" for words in content.words)
     lines = [f"\\begin{{tabular}}{{{columns}}}", "\\hline"]
-    lines += [" & ".join(_escaped(head) for head in content.heads) + r" \\", "\\hline"]
-    lines += [" & ".join(_escaped(cell) for cell in row) + r" \\" for row in content.rows]
+    lines += [" & ".join(content.heads) + r" \\", "\\hline"]
+    lines += [" & ".join(row) + r" \\" for row in content.rows]
     notes = [f"% {note}" for note in content.notes]
     return "\n".join([*lines, "\\hline", "\\end{tabular}", *notes])
 
@@ -119,8 +133,14 @@ def _csv(rows: Sequence[Row]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([column.name for column in fields(Row)])
-    writer.writerows(["" if value is None else value for value in astuple(row)] for row in rows)
+    writer.writerows([_cell(value) for value in astuple(row)] for row in rows)
     return stream.getvalue().rstrip("\n")
+
+
+def _cell(value: str | float | None) -> str | float:
+    if isinstance(value, str):
+        return for_spreadsheet(for_terminal(value))
+    return "" if value is None else value
 
 
 def _has_paper(results: Results) -> bool:
@@ -185,10 +205,3 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], words: Sequence[bool])
     columns = zip(cells, widths, words, strict=True)
     padded = [cell.ljust(width) if left else cell.rjust(width) for cell, width, left in columns]
     return "  ".join(padded).rstrip()
-
-
-def _escaped(cell: str) -> str:
-    cell = cell.replace("–", "--")
-    for sign in "%_&#$":
-        cell = cell.replace(sign, f"\\{sign}")
-    return cell.replace("<", "$<$")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -13,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from mixnorm.core.files import open_regular
+from mixnorm.core.schema import shown
 from mixnorm.eeg import PRESETS, Preparation
 from mixnorm.eeg.readers import SUFFIXES
 from mixnorm.eeg.readers.moabb_sets import PREFIX
 from mixnorm.estimators.settings import PAPER_QS
 from mixnorm.study.canonical import canonical, known
 from mixnorm.study.methods import METHODS
+from mixnorm.study.plan_schema import MOST, MOST_BYTES, check_dataset, check_datasets, check_plan
 
 #: How trials are divided: at random as in the paper, or by session, character or subject, which hold out whole units.
 SPLITS_BY = ("random", "session", "character", "subject")
@@ -128,12 +130,16 @@ class Plan:
 
     def _check_numbers(self) -> None:
         for name, least in (("splits", 1), ("folds", 2), ("seed", 0)):
-            _check_whole(f"{self.name}: {name}", getattr(self, name), least)
+            _check_whole(f"{self.name}: {name}", getattr(self, name), least, MOST[name])
         for number in self.n_train:
-            _check_whole(f"{self.name}: n_train", number, 2)
+            _check_whole(f"{self.name}: n_train", number, 2, MOST["n_train"])
         for name in ("alphas", "qs", "similarities"):
             values = getattr(self, name)
             positive = all(_is_number(value) and (value > 0 or name == "similarities") for value in values)
+            if len(values) > MOST["values in a grid"]:
+                raise PlanError(
+                    f"{self.name}: {name} has {len(values)} values; the most is {MOST['values in a grid']}."
+                )
             if not values or not positive or any(value < 0 for value in values):
                 raise PlanError(f"{self.name}: {name} must be finite positive numbers, but got {list(values)}.")
         if not all(1 <= q <= 2 for q in self.qs):
@@ -184,12 +190,16 @@ def _from_file(path: Path) -> Plan:
     if not path.is_file():
         raise PlanError(f"{path}: this plan file does not exist.")
     try:
-        description = tomllib.loads(path.read_text(encoding="utf-8"))
+        with open_regular(path) as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise PlanError(f"a plan file has at most {MOST_BYTES} bytes; this is another kind of file.")
+        description = tomllib.loads(content.decode("utf-8"))
         description.setdefault("name", path.stem)
         plan = Plan.from_dict(description)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PlanError(f"{path}: not a TOML file ({error}).") from error
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise PlanError(f"{path}: {error}") from error
     beside = [replace(d, source=str(p)) if (p := path.parent / d.source).exists() else d for d in plan.datasets]
     return replace(plan, datasets=tuple(beside))
@@ -219,6 +229,8 @@ def _plan(description: dict[str, Any]) -> Plan:
     allowed = [field.name for field in fields(Plan) if field.name != "datasets"]
     for key in description:
         known(key, [*allowed, "dataset"], "plan key")
+    check_plan(description)
+    check_datasets(datasets)
     values = {key: _tuple(value) for key, value in description.items()}
     for key in ("n_train", "alphas", "qs", "similarities", "methods"):
         if key in values and not isinstance(values[key], tuple):
@@ -234,6 +246,7 @@ def _dataset(description: dict[str, Any]) -> DatasetPlan:
         known(key, [field.name for field in fields(DatasetPlan)], "key of a data set")
     if "source" not in description:
         raise PlanError(f"The data set {description.get('name', '')!r} has no 'source'.")
+    check_dataset(description)
     description.setdefault("name", Path(description["source"]).stem)
     if description.get("preparation") is not None:
         description["preparation"] = _preparation(description["preparation"])
@@ -256,7 +269,7 @@ def _grid(span: Mapping[str, Any]) -> tuple[float, ...]:
     for key in span:
         known(key, ("low", "high", "count"), "key of a grid")
     low, high, count = (span.get(key) for key in ("low", "high", "count"))
-    _check_whole("count of a grid", count, 1)
+    _check_whole("count of a grid", count, 1, MOST["values in a grid"])
     if not (_is_number(low) and _is_number(high) and 0 < low <= high):
         raise PlanError(f"A grid needs 0 < low ≤ high, but got {low!r} and {high!r}.")
     return tuple(float(value) for value in np.geomspace(low, high, count))
@@ -272,13 +285,16 @@ def _check_name(name: Any) -> None:
         raise PlanError(f"Invalid name {name!r} of a plan or data set: {why}, and files are named after it.")
 
 
-def _check_whole(what: str, value: Any, least: int) -> None:
+def _check_whole(what: str, value: Any, least: int, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise PlanError(f"{what} must be an integer of at least {least}, but got {value!r}.")
+        raise PlanError(f"{what} must be an integer of at least {least}, but got {shown(value)}.")
+    if value > most:
+        raise PlanError(f"{what} must be at most {most}, but got {shown(value)}.")
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # An integer may be too large for a float.
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e300
 
 
 def _tuple(value: Any) -> Any:

@@ -112,9 +112,10 @@ def test_card_says_what_is_not_known_and_where_it_cannot_be_written(tmp_path):
 
 
 def test_calibration_bins_by_hand():
-    scores = [-1.5, -0.5, np.nan, 0.0, 0.5, 3.0, 0.2]
-    bins = calibration_bins(scores, [0, 0, 1, 1, 0, 1, 1], n_bins=2)
-    assert bins == (
-        CalibrationBin(3, pytest.approx((0 + 0.25 + 0.5) / 3), pytest.approx(1 / 3)),
-        CalibrationBin(3, pytest.approx((0.6 + 0.75 + 1) / 3), pytest.approx(2 / 3)),
+    bins = calibration_bins(
+        np.array([0.0, 0.25, np.nan, 0.5, 0.75, 1.0, 0.6]), np.array([0, 0, 1, 1, 0, 1, 1]), n_bins=2
     )
+    low, high = CalibrationBin(3, 0.25, 1 / 3), CalibrationBin(3, (0.6 + 0.75 + 1) / 3, 2 / 3)
+    for found, expected in zip(bins, (low, high), strict=True):
+        assert found.n_trials == expected.n_trials
+        assert (found.probability, found.targets) == pytest.approx((expected.probability, expected.targets))

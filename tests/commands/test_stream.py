@@ -14,7 +14,19 @@ from click.testing import CliRunner
 
 from mixnorm import GroupSVC, load, save
 from mixnorm.commands.stream import stream
-from mixnorm.eeg import Decoder, Preparation, StreamDecoder, read_recording, simulated_recording, to_raw
+from mixnorm.eeg import (
+    MATRICES,
+    Decoder,
+    Preparation,
+    StreamDecoder,
+    default_classifier,
+    read_recording,
+    simulated_recording,
+    spell,
+    to_raw,
+)
+from mixnorm.eeg.live import Marker
+from mixnorm.eeg.live.log import SessionLog
 
 pytest.importorskip("mne")
 #: A filter that forgets in about three seconds.
@@ -167,6 +179,32 @@ def aligned(scores, expected):
         np.abs(expected[at : at + len(scores)] - scores).max() for at in range(len(expected) - len(scores) + 1)
     ]
     return int(np.argmin(distance))
+
+
+def test_a_log_is_spelled_as_the_file_is(tmp_path):
+    training, other = (
+        simulated_recording(480, n_channels=4, n_informative=3, amplitude=9.0, seed=seed) for seed in (1, 2)
+    )
+    decoder = Decoder.fit(training, None, default_classifier("svm", alphas=3))
+    save(decoder, tmp_path / "m.mixnorm")
+    events, times = other.events, 5.0 + np.arange(other.signal.shape[1]) / 256.0
+    names = [
+        f"stimulus {code}/character {number}" for code, number in zip(events.stimulus, events.character, strict=True)
+    ]
+    with (tmp_path / "s.jsonl").open("w", encoding="utf-8") as file:
+        log = SessionLog(file)
+        log.connected(other.ch_names, "µV", 256.0, 0.0, "m.mixnorm")
+        markers = [Marker(float(times[onset]), name) for onset, name in zip(events.onset, names, strict=True)]
+        log.pushed(other.signal.T, times, markers)
+    done = run(
+        tmp_path / "m.mixnorm", "--replay", tmp_path / "s.jsonl", "--spell", "6x6", "--stop", 1 - 1e-12, "--json"
+    )
+    report = json.loads(done.stdout)
+    spelled = spell(decoder, [other], MATRICES["6x6"])
+    assert report["text"] == "".join(one.symbol for one in spelled)
+    assert [one["score"] for one in report["scores"]] == decoder.predict(other).score.tolist()
+    words = run(tmp_path / "m.mixnorm", "--replay", tmp_path / "s.jsonl", "--spell", "6x6").stdout.splitlines()
+    assert [line.split()[1] for line in words] == [one.symbol for one in spelled]
 
 
 def run(*arguments):

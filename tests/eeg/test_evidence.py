@@ -11,10 +11,10 @@ from mixnorm.estimators.calibration import Calibration, fit_sigmoid
 MEANS, SIGMA = (-0.9, 0.4), 0.8
 
 
-def evidence(correlation):
+def evidence(correlation, sigma=SIGMA):
     """Of normal scores with known means and variance, by the formula in the module."""
     low, high = MEANS
-    slope = (high - low) / SIGMA**2
+    slope = (high - low) / sigma**2
     return FlashEvidence(slope, -slope * (low + high) / 2, correlation)
 
 
@@ -142,6 +142,31 @@ def test_the_correlation_is_that_of_a_table_of_sums_of_squares():
     share = (between - within) / (between + (size - 1) * within)
     expected = (2 * share + USUAL_CHARACTERS * USUAL_CORRELATION) / (2 + USUAL_CHARACTERS)
     assert flash_correlation(scores, target, code, character) == pytest.approx(expected)
+
+
+def test_a_threshold_is_honest_when_flashes_are_correlated():
+    """Scores drawn from the model itself, with ρ = 0.2: the share right among letters stopped at 0.9 is 0.9 or more."""
+    rng, sigma = np.random.default_rng(4), 2.0
+    speller, rho = Speller.of_matrix(["ABC", "DEF", "GHI"], rows=[1, 2, 3], columns=[4, 5, 6]), 0.2
+    members = speller.members
+    right = {0.0: [], rho: []}
+    for _ in range(300):
+        true = rng.integers(9)
+        shared = np.sqrt(rho) * rng.standard_normal(6)
+        order = np.concatenate([rng.permutation(6) for _ in range(15)])
+        means = np.where(members[order, true], MEANS[1], MEANS[0])
+        scores = means + sigma * (shared[order] + np.sqrt(1 - rho) * rng.standard_normal(len(order)))
+        for assumed, found in right.items():
+            posterior = Posterior(speller, evidence(assumed, sigma))
+            for place, score in zip(order.tolist(), scores, strict=True):
+                posterior.add(speller.codes[place], score)
+                shares = posterior.probabilities
+                if shares.max() >= 0.9:
+                    found.append(shares.argmax() == true)
+                    break
+    error = np.sqrt(0.9 * 0.1 / len(right[rho]))
+    assert np.mean(right[rho]) > 0.9 - 2 * error
+    assert np.mean(right[0.0]) < 0.9 - 2 * error  # independent flashes promise too much
 
 
 def test_scores_without_information_hardly_ever_make_a_symbol_probable():

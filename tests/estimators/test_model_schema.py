@@ -146,7 +146,7 @@ def test_text_beyond_the_last_character_is_refused(tmp_path):
         ({"preparation/window": [0, 1e300]}, {}, "'window' has an item 1 that must be a number from -10000 to 10000"),
         ({"preparation/window": [0, 9000]}, {}, None),
         ({"sfreq": 1e6, "preparation/window": [0, 9000]}, {}, "'window' of the preparation is longer than 10000000"),
-        ({"preparation/family": ["butterworth"]}, {}, "'family' must be 'butterworth' or 'chebyshev1'"),
+        ({"preparation/family": ["butterworth"]}, {}, "'family' must be 'butterworth', 'chebyshev1' or"),
         ({"sfreq": "256"}, {}, "'sfreq' must be"),
         ({"ch_names": ["Fz", "Cz", "Pz"]}, {}, "'ch_names' lacks 'Oz'"),
         ({"ch_names": ["Fz", "Fz", "Pz", "Oz", "Cz"]}, {}, "'ch_names' must be names that differ"),
@@ -169,7 +169,7 @@ def test_decoders_are_checked(tmp_path, values, arrays, text):
 
 
 def test_every_parameter_and_every_class_has_an_entry():
-    estimators = {name: place for name, place in _CLASSES.items() if name != "Decoder"}
+    estimators = {name: place for name, place in _CLASSES.items() if name not in ("Decoder", "Pipeline")}
     assert set(estimators) == set(MODELS)
     for place in estimators.values():
         module, name = place.split(":")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from math import inf
@@ -14,10 +14,11 @@ import click
 import numpy as np
 
 from mixnorm.commands.common import check_writable, json_option, load_decoder, messages, print_json
-from mixnorm.eeg import Decoder, StreamDecoder
+from mixnorm.eeg import MATRICES, Decoder, Speller, Stopping, StreamDecoder
 from mixnorm.eeg.live import LiveScore, LiveSession
+from mixnorm.eeg.live.live_speller import LiveLetter, LiveSpeller
 from mixnorm.eeg.live.log import SessionLog, replay
-from mixnorm.eeg.live.lsl import ConnectionLost, EegStream, MarkerStream, ScoreOutlet, StreamError, find, marker_delay
+from mixnorm.eeg.live.lsl import ConnectionLost, EegStream, MarkerStream, Outlets, StreamError, find, marker_delay
 from mixnorm.eeg.stream import UNITS
 from mixnorm.report.safe_text import for_terminal
 
@@ -38,41 +39,82 @@ _POLL, _SILENT = 0.05, 5.0
 @click.option(
     "--replay", "replayed", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Score a log again."
 )
+@click.option("--spell", "matrix", metavar="NAME|FILE.toml", help=f"Print letters of a matrix: {', '.join(MATRICES)}.")
+@click.option("--stop", type=float, default=0.95, show_default=True, metavar="P", help="Probability of a letter.")
+@click.option("--pause", type=float, default=2.0, show_default=True, metavar="S", help="Pause between two letters.")
 @json_option
 def stream(model: Path, as_json: bool, replayed: Path | None, log: Path | None, **asked: Any) -> None:
     """Score the markers of a running EEG stream with MODEL; positive scores indicate a target.
 
-    Streams are those of the Lab Streaming Layer. The scores are published as a stream "mixnorm-scores".
+    Streams are those of the Lab Streaming Layer. Scores are published as a stream "mixnorm-scores", letters as
+    "mixnorm-letters".
     """
-    printed: list[LiveScore] = []
-
-    def show(scores: Iterable[LiveScore]) -> None:
-        for one in scores:
-            printed.append(one)
-            if not as_json:
-                click.echo(_line(one))
-
     with messages():
         decoder = load_decoder(model)
+        output = _Output(as_json, _speller(decoder, asked))
         if replayed is not None:
-            show(replay(replayed, decoder))
+            output.take(replay(replayed, decoder))
+            output.end()
             lost = None
         else:
             StreamDecoder(decoder)  # a model that cannot run on a stream is refused before anything is awaited
             if log is not None:
                 check_writable(log, "--log")
-            lost = _live(decoder, model, log, show, asked)
+            lost = _live(decoder, model, log, output, asked)
     if as_json:
-        print_json({"model": str(model), "scores": [_row(one) for one in printed], "lost_samples": lost})
+        print_json({"model": str(model), **output.facts(), "lost_samples": lost})
 
 
-def _live(
-    decoder: Decoder, model: Path, log: Path | None, show: Callable[[Iterable[LiveScore]], None], asked: dict[str, Any]
-) -> int:
+def _speller(decoder: Decoder, asked: dict[str, Any]) -> LiveSpeller | None:
+    if asked["matrix"] is None:
+        return None
+    stopping = Stopping(threshold=asked["stop"])
+    return LiveSpeller(decoder, Speller.named(asked["matrix"]), stopping, asked["pause"])
+
+
+@dataclass
+class _Output:
+    """Prints scores or, with a speller, letters; keeps them only where they are printed at the end."""
+
+    as_json: bool
+    speller: LiveSpeller | None
+    scores: list[LiveScore] = field(default_factory=list)
+    letters: list[LiveLetter] = field(default_factory=list)
+
+    def take(self, scores: Iterable[LiveScore]) -> list[LiveLetter]:
+        """Take scores; return the letters that are decided on now."""
+        decided: list[LiveLetter] = []
+        for one in scores:
+            if self.as_json:
+                self.scores.append(one)
+            if self.speller is not None:
+                decided += self._written(self.speller.take(one))
+            elif not self.as_json:
+                click.echo(_line(one))
+        return decided
+
+    def end(self) -> list[LiveLetter]:
+        """The last letter."""
+        return [] if self.speller is None else self._written(self.speller.end())
+
+    def facts(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        text = None if self.speller is None else "".join(one.symbol for one in self.letters)
+        letters = [one._asdict() for one in self.letters]
+        return {"scores": [_row(one) for one in self.scores], "text": text, "letters": letters}
+
+    def _written(self, letters: list[LiveLetter]) -> list[LiveLetter]:
+        self.letters += letters
+        for one in letters if not self.as_json else ():
+            click.echo(f"{one.time:.3f}  {for_terminal(one.symbol)}  {one.probability:.3f}")
+        return letters
+
+
+def _live(decoder: Decoder, model: Path, log: Path | None, output: _Output, asked: dict[str, Any]) -> int:
     """Run until Ctrl+C or the end of `--seconds`; return the number of lost samples."""
     with ExitStack() as stack:
         file = stack.enter_context(log.open("w", encoding="utf-8")) if log else None
-        live = _Live(decoder, model, SessionLog(file) if file else None, show, asked)
+        live = _Live(decoder, model, SessionLog(file) if file else None, output, asked)
         try:
             live.connect(asked["wait"])
             live.run()
@@ -90,10 +132,10 @@ class _Live:
     decoder: Decoder
     model: Path
     log: SessionLog | None
-    show: Callable[[Iterable[LiveScore]], None]
+    output: _Output
     asked: dict[str, Any]
     session: LiveSession | None = None
-    outlet: ScoreOutlet | None = None
+    outlets: Outlets | None = None
     eeg: EegStream | None = field(default=None, init=False)
     markers: MarkerStream | None = field(default=None, init=False)
     n_markers: int = field(default=0, init=False)
@@ -106,7 +148,7 @@ class _Live:
         self.markers = MarkerStream.open(find("markers", self.asked["marker_name"], timeout, self.tell))
         if self.session is None:
             self.session = self._new_session()
-            self.outlet = ScoreOutlet(f"mixnorm-{self.model.stem}")
+            self.outlets = Outlets(f"mixnorm-{self.model.stem}", self.output.speller is not None)
         else:
             self.session.reorder(self.eeg.ch_names)
         eeg, delay = self.eeg, self.session.marker_delay
@@ -159,12 +201,13 @@ class _Live:
         """Return what is left."""
         if self.session is not None:
             self._publish(self.session.end())
+            self.outlets.push_letters(self.output.end())
 
     def _publish(self, scores: list[LiveScore]) -> None:
         if self.log:
             self.log.scored(scores)
-        self.outlet.push(scores)
-        self.show(scores)
+        self.outlets.push_scores(scores)
+        self.outlets.push_letters(self.output.take(scores))
 
     def _reconnect(self, why: str) -> None:
         self.tell(f"{why}; looking for the streams again")

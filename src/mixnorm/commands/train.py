@@ -37,7 +37,7 @@ from mixnorm.eeg import (
 )
 from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.eeg.sources import as_recordings
-from mixnorm.eeg.splitting import auc_by_fold, held_out_scores
+from mixnorm.eeg.splitting import HeldOutScores, auc_by_fold, held_out_scores
 from mixnorm.eeg.training import Training, calibration_bins
 from mixnorm.estimators.persistence import check_model_path
 from mixnorm.estimators.settings import SETTINGS
@@ -112,10 +112,10 @@ def train(
         chosen = n_sensors is not None and n_sensors < len(design.ch_names)
         model = PreselectedSVC(n_sensors, classifier) if chosen else classifier
         with progress(len(folds) + 1, "fits") as bar:
-            scores = held_out_scores(design, lambda: clone(model), folds, lambda _: bar.update())
-            aucs = auc_by_fold(design, scores, folds)
+            held_out = held_out_scores(design, lambda: clone(model), folds, lambda _: bar.update())
+            aucs = auc_by_fold(design, held_out.score, folds)
             decoder = _decoder(design, runs, model)
-            decoder = replace(decoder, training=_training(design, runs, method, folds.by, aucs, scores))
+            decoder = replace(decoder, training=_training(design, runs, method, folds.by, aucs, held_out))
             bar.update()
         save(decoder, output)
     report = _report(decoder, design, folds.by, aucs) | {
@@ -142,7 +142,7 @@ def _decoder(design: Design, runs: list[Any], model: GroupSVCCV | PreselectedSVC
 
 
 def _training(
-    design: Design, runs: list[Any], method: str, by: str, aucs: list[float | None], scores: NDArray[np.float64]
+    design: Design, runs: list[Any], method: str, by: str, aucs: list[float | None], held_out: HeldOutScores
 ) -> Training:
     """What the model file keeps of the training."""
     known = np.array([[np.nan if auc is None else auc for auc in aucs]])
@@ -159,7 +159,8 @@ def _training(
         auc=_known(mean_known(known, axis=1)),
         auc_low=_known(low),
         auc_high=_known(high),
-        calibration=calibration_bins(scores, design.y),
+        calibrated=held_out.calibrated,
+        calibration=calibration_bins(held_out.probability, design.y),
     )
 
 

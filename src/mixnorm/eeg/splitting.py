@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from sklearn.model_selection import BaseCrossValidator
 
 from mixnorm.eeg.design import Design
 from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.estimators.calibration import Calibration
 
 #: Default number of folds of characters or blocks.
 N_FOLDS = 5
@@ -121,7 +122,18 @@ def cross_validated_auc(
     progress: Callable[[int], None] | None = None,
 ) -> list[float | None]:
     """Held-out AUC of each fold; the scaler is fitted on each training set. None where a class is missing."""
-    return auc_by_fold(design, held_out_scores(design, make_classifier, folds, progress), folds)
+    return auc_by_fold(design, held_out_scores(design, make_classifier, folds, progress).score, folds)
+
+
+class HeldOutScores(NamedTuple):
+    """Scores (n,) of trials by classifiers that were not trained on them, and probabilities of a target; NaN: none.
+
+    `calibrated`: whether the probabilities are those of the classifiers' own calibrations.
+    """
+
+    score: NDArray[np.float64]
+    probability: NDArray[np.float64]
+    calibrated: bool
 
 
 def held_out_scores(
@@ -129,13 +141,14 @@ def held_out_scores(
     make_classifier: Callable[[], Any],
     folds: Folds,
     progress: Callable[[int], None] | None = None,
-) -> NDArray[np.float64]:
-    """Score of every trial by a classifier of the other folds; NaN where a class is missing.
+) -> HeldOutScores:
+    """Score every trial by a classifier of the other folds; NaN where a class is missing.
 
-    The scaler is fitted on each training set.
+    Scaling and the calibration of probabilities are those of each training set.
     """
     X, y, groups = design.to_sklearn()
-    scores = np.full(len(y), np.nan)
+    score, probability = np.full((2, len(y)), np.nan)
+    calibrated = True
     for fold in range(len(folds)):
         test = folds.number == fold
         train = ~test
@@ -143,10 +156,21 @@ def held_out_scores(
             scaler = design.preparation.scaler().fit(X[train])
             train[train] = scaler.accepted(X[train], y[train])
             model = fitted(make_classifier(), scaler.transform(X[train]), y[train], groups[train])
-            scores[test] = model.decision_function(scaler.transform(X[test]))
+            score[test] = model.decision_function(scaler.transform(X[test]))
+            probability[test] = target_probability(model, score[test])
+            calibrated = calibrated and getattr(model, "calibration_", None) is not None
         if progress is not None:
             progress(fold)
-    return scores
+    return HeldOutScores(score, probability, calibrated)
+
+
+def target_probability(classifier: Any, score: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probability of a target from scores (n,): the sigmoid of a calibrated classifier.
+
+    Without a calibration, (1 + score) / 2 limited to [0, 1], for which a score minimises the squared hinge loss.
+    """
+    known = getattr(classifier, "calibration_", None)
+    return np.clip((1 + score) / 2, 0, 1) if known is None else Calibration(**known).probability(score)
 
 
 def auc_by_fold(design: Design, scores: NDArray[np.float64], folds: Folds) -> list[float | None]:

@@ -24,6 +24,55 @@ class StreamLetter(NamedTuple):
     stopped: bool
 
 
+class ScoredLetters:
+    """The symbols of one character after another, from the scores of their flashes.
+
+    Parameters
+    ----------
+    decoder : Decoder
+        With a calibration.
+    speller, stopping, prior, codes
+        As in `StreamSpeller`.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        speller: Speller,
+        stopping: Stopping | None = None,
+        prior: LetterPrior | None = None,
+        codes: Iterable[int] | None = None,
+    ) -> None:
+        self._speller, self._evidence = speller, decoder.evidence
+        self._stopping = stopping or Stopping(threshold=0.95)
+        self._prior = prior
+        self._codes = frozenset(speller.codes if codes is None else codes)
+        self._posterior: Posterior | None = None
+        self._scored = 0  # the character that the posterior belongs to
+        self.latest: StreamLetter | None = None
+        self.text: list[str] = []
+
+    def take(self, number: int, code: int, score: float) -> StreamLetter:
+        """Take the score of a flash of a character; return the state after it."""
+        if self._posterior is None or number != self._scored:
+            self._begin(number)
+        elif self.latest is not None and self.latest.stopped:
+            return self.latest
+        self._posterior.add(code, score)
+        shares = self._posterior.probabilities
+        first, _ = best_two(shares)
+        count = self._posterior.repetitions(self._codes)
+        over = self._stopping.passed(shares[first], count) or self._stopping.over(count)
+        self.latest = StreamLetter(self._speller.symbols[first], float(shares[first]), bool(over))
+        self.text[number:] = [self.latest.symbol]
+        return self.latest
+
+    def _begin(self, number: int) -> None:
+        before = None if self._prior is None else self._prior.probabilities(self.text)
+        self._posterior = Posterior(self._speller, self._evidence, before)
+        self._scored, self.latest = number, None
+
+
 class StreamSpeller:
     """Spell on a stream; symbols and probabilities are bit-identical to those of `spell` on the recording.
 
@@ -51,24 +100,23 @@ class StreamSpeller:
         ch_names: Sequence[str] | None = None,
         codes: Iterable[int] | None = None,
     ) -> None:
-        self._speller, self._evidence = speller, decoder.evidence
-        self._stopping = stopping or Stopping(threshold=0.95)
-        self._prior = prior
-        self._codes = frozenset(speller.codes if codes is None else codes)
+        self._speller = speller
+        self._letters = ScoredLetters(decoder, speller, stopping, prior, codes)
         self._stream = StreamDecoder(decoder, ch_names)
         self._n_samples = 0
         self._waiting: dict[int, tuple[int, int]] = {}  # onset → number of the character, flash code
         self._number = 0
         self._shown = 0  # flashes of the character that is shown now
-        self._posterior: Posterior | None = None
-        self._scored = 0  # the character that the posterior belongs to
-        self._latest: StreamLetter | None = None
-        self.text: list[str] = []
+
+    @property
+    def text(self) -> list[str]:
+        """The symbols so far, one for each character."""
+        return self._letters.text
 
     @property
     def latest(self) -> StreamLetter | None:
         """The state of the current character; None before its first flash is scored."""
-        return self._latest
+        return self._letters.latest
 
     def next_character(self) -> None:
         """Say that the flashes from now on belong to the next character.
@@ -107,24 +155,4 @@ class StreamSpeller:
         self._waiting |= {self._n_samples + onset: (self._number, code) for onset, code in codes.items()}
         self._n_samples += np.shape(chunk)[1]
         self._shown += len(codes)
-        return [self._take(item.onset, item.score) for item in scored]
-
-    def _take(self, onset: int, score: float) -> StreamLetter:
-        number, code = self._waiting.pop(onset)
-        if self._posterior is None or number != self._scored:
-            self._begin(number)
-        elif self._latest is not None and self._latest.stopped:
-            return self._latest
-        self._posterior.add(code, score)
-        shares = self._posterior.probabilities
-        first, _ = best_two(shares)
-        count = self._posterior.repetitions(self._codes)
-        over = self._stopping.passed(shares[first], count) or self._stopping.over(count)
-        self._latest = StreamLetter(self._speller.symbols[first], float(shares[first]), bool(over))
-        self.text[number:] = [self._latest.symbol]
-        return self._latest
-
-    def _begin(self, number: int) -> None:
-        before = None if self._prior is None else self._prior.probabilities(self.text)
-        self._posterior = Posterior(self._speller, self._evidence, before)
-        self._scored, self._latest = number, None
+        return [self._letters.take(*self._waiting.pop(item.onset), item.score) for item in scored]

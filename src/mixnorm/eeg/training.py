@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.core.schema import Many, Number, Record, Text, Whole, or_none
+from mixnorm.core.schema import Flag, Many, Number, Record, Text, Whole, or_none
 
 _SHARE = Number(0, 1)
 
@@ -41,8 +40,11 @@ class Training:
         AUC of the trials left out; None where they contain only one class.
     auc, auc_low, auc_high : float or None
         Mean over the folds and its 95 % interval, which is corrected for the overlap of the training sets.
+    calibrated : bool
+        Whether the probabilities are a sigmoid of the score that was fitted to held-out trials of each training set;
+        otherwise they are (1 + score) / 2, limited to [0, 1].
     calibration : tuple of CalibrationBin
-        Held-out trials in bins of the probability (1 + score) / 2.
+        Held-out trials in bins of the probability of a target.
     """
 
     recordings: tuple[str, ...]
@@ -56,6 +58,7 @@ class Training:
     auc: float | None
     auc_low: float | None
     auc_high: float | None
+    calibrated: bool
     calibration: tuple[CalibrationBin, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,21 +86,18 @@ TRAINING = Record(
         "auc": or_none(_SHARE),
         "auc_low": or_none(_SHARE),
         "auc_high": or_none(_SHARE),
+        "calibrated": Flag(),
         "calibration": Many(Record({"n_trials": Whole(1), "probability": _SHARE, "targets": _SHARE}), most=1000),
     }
 )
 
 
-def probability(score: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(1 + score) / 2 limited to [0, 1], the probability for which a score minimises the squared hinge loss."""
-    return np.clip((1 + score) / 2, 0, 1)
-
-
-def calibration_bins(score: Sequence[float], target: Sequence[int], n_bins: int = 5) -> tuple[CalibrationBin, ...]:
-    """Held-out trials in bins of as many trials each, by increasing probability; NaN scores are left out."""
-    score, target = np.asarray(score, dtype=np.float64), np.asarray(target)
-    known = np.isfinite(score)
-    chance, target = probability(score[known]), target[known]
+def calibration_bins(
+    probability: NDArray[np.float64], target: NDArray[np.int64], n_bins: int = 5
+) -> tuple[CalibrationBin, ...]:
+    """Held-out trials in bins of as many trials each, by increasing probability; NaN is left out."""
+    known = np.isfinite(probability)
+    chance, target = probability[known], target[known]
     parts = np.array_split(np.argsort(chance, kind="stable"), n_bins)
     return tuple(
         CalibrationBin(len(part), float(chance[part].mean()), float(target[part].mean()))

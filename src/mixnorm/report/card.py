@@ -78,10 +78,11 @@ def _calibration(decoder: Decoder) -> Iterable[str]:
     if known is None or not known.calibration:
         yield "Not known."
         return
-    yield (
-        "The probability of a target is estimated as (1 + score) / 2, limited to 0 to 1. Held-out trials, in bins of "
-        "increasing probability:"
-    )
+    if not known.calibrated:
+        yield "The probability of a target is estimated as (1 + score) / 2, limited to 0 to 1."
+    else:
+        yield "The probability of a target is a sigmoid of the score, fitted to scores of inner held-out trials."
+    yield "Trials of the folds above, which had no part in score or sigmoid, in bins of increasing probability:"
 
 
 def _fold_table(decoder: Decoder) -> tuple[tuple[str, ...], ...]:

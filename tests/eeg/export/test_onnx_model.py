@@ -30,6 +30,16 @@ def test_onnx_gives_our_scores_with_scaling_and_clipping_inside(recording, prepa
     assert_allclose(probability, np.clip((1 + np.array(expected)) / 2, 0, 1), atol=1e-6)
 
 
+def test_probability_is_the_calibrated_one_where_there_is_one(recording):
+    decoder = Decoder.fit(recording, classifier=default_classifier("svm", alphas=3))
+    X = prepare(recording, decoder.preparation).X
+    _, probability = run(to_onnx(decoder), X)
+    expected = decoder.classifier.predict_proba(decoder.scaler.transform(X))[:, 1]
+    assert_allclose(probability, expected, atol=1e-9)
+    facts = {one.key: json.loads(one.value) for one in to_onnx(decoder).metadata_props}
+    assert facts["probability"] == "calibrated on held-out scores"
+
+
 def test_metadata_say_how_to_make_the_input(recording):
     decoder = Decoder.fit(recording, classifier=GroupSVC(alpha=0.2))
     facts = {one.key: json.loads(one.value) for one in to_onnx(decoder).metadata_props}

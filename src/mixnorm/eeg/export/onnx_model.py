@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,9 +27,10 @@ def to_onnx(decoder: Decoder) -> onnx.ModelProto:
     metadata of the model (``ch_names``, ``times_s``, ``sfreq_hz``, ``preparation``). Re-referencing, filtering and
     cutting come before the model, scaling and clipping are inside.
 
-    Outputs, float64 (trials,): "score", and "probability", which is (1 + score) / 2 limited to [0, 1]. This is the
-    probability of a target for which the score minimises the expected squared hinge loss, at the share of targets of
-    the training trials; it is not calibrated on held-out trials.
+    Outputs, float64 (trials,): "score", and "probability" of a target: the sigmoid that was fitted to held-out scores,
+    as in `predict_proba` of the classifier. A classifier without one (`GroupSVC`, or from a file of version 0.1) gets
+    (1 + score) / 2 limited to [0, 1], for which the score minimises the expected squared hinge loss (Zhang 2004). The
+    metadata say which (``probability``).
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ def to_onnx(decoder: Decoder) -> onnx.ModelProto:
     double = onnx.TensorProto.DOUBLE
     constants = {name: onnx.numpy_helper.from_array(value, name) for name, value in _constants(decoder).items()}
     graph = onnx.helper.make_graph(
-        [onnx.helper.make_node(kind, inputs, [output]) for kind, inputs, output in _STEPS],
+        [onnx.helper.make_node(kind, inputs, [output]) for kind, inputs, output in (*_STEPS, *_probability(decoder))],
         "mixnorm_decoder",
         [onnx.helper.make_tensor_value_info("epochs", double, ["trials", *shape])],
         [onnx.helper.make_tensor_value_info(name, double, ["trials"]) for name in ("score", "probability")],
@@ -76,24 +78,40 @@ _STEPS = (
     ("Reshape", ["scaled", "flat_shape"], "flat"),
     ("MatMul", ["flat", "weights"], "products"),
     ("Add", ["products", "intercept"], "score"),
-    ("Mul", ["score", "half"], "half_score"),
-    ("Add", ["half_score", "half"], "unlimited"),
+)
+_SIGMOID = (
+    ("Mul", ["score", "slope"], "sloped"),
+    ("Add", ["sloped", "offset"], "log_odds"),
+    ("Sigmoid", ["log_odds"], "probability"),
+)
+_LIMITED = (
+    ("Mul", ["score", "slope"], "half_score"),
+    ("Add", ["half_score", "offset"], "unlimited"),
     ("Max", ["unlimited", "zero"], "not_negative"),
     ("Min", ["not_negative", "one"], "probability"),
 )
+
+
+def _calibration(decoder: Decoder) -> Mapping[str, float] | None:
+    return getattr(decoder.classifier, "calibration_", None)
+
+
+def _probability(decoder: Decoder) -> tuple[tuple[str, list[str], str], ...]:
+    return _LIMITED if _calibration(decoder) is None else _SIGMOID
 
 
 def _constants(decoder: Decoder) -> dict[str, NDArray]:
     scaler, classifier = decoder.scaler, decoder.classifier
     column = {name: getattr(scaler, f"{name}_")[:, None] for name in ("lower", "upper", "center", "scale")}
     weights = np.asarray(classifier.coef_[0], dtype=np.float64)
+    known = _calibration(decoder) or {"slope": 0.5, "intercept": 0.5}
     return {name: np.asarray(value, dtype=np.float64) for name, value in column.items()} | {
         "flat_shape": np.array([-1, len(weights)], dtype=np.int64),
         "weights": weights,
         "intercept": np.asarray(classifier.intercept_[0], dtype=np.float64),
-        "half": np.array(0.5),
-        "zero": np.array(0.0),
-        "one": np.array(1.0),
+        "slope": np.array(known["slope"], dtype=np.float64),
+        "offset": np.array(known["intercept"], dtype=np.float64),
+        **({} if _calibration(decoder) else {"zero": np.array(0.0), "one": np.array(1.0)}),
     }
 
 
@@ -106,5 +124,6 @@ def _described(decoder: Decoder) -> dict[str, str]:
         "sfreq_hz": None if np.isnan(decoder.sfreq) else decoder.sfreq,
         "unit": "µV",
         "preparation": decoder.preparation.to_dict(),
+        "probability": "from the score alone" if _calibration(decoder) is None else "calibrated on held-out scores",
     }
     return {name: json.dumps(value, ensure_ascii=False) for name, value in facts.items()}

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixnorm.eeg.decoder import Decoder
+from mixnorm.eeg.live.live_speller import LiveLetter
 from mixnorm.eeg.live.session import LiveScore, Marker
 from mixnorm.eeg.readers.guard import require
 from mixnorm.eeg.stream import UNITS
@@ -212,15 +213,28 @@ def _needed(decoder: Decoder) -> str:
     return ", ".join(decoder.needed)
 
 
-class ScoreOutlet:
-    """Publishes scores as a stream "mixnorm-scores" of one channel, with the times of the markers."""
+class Outlets:
+    """Publishes scores as a stream "mixnorm-scores", and letters as one of text, "mixnorm-letters".
 
-    def __init__(self, source_id: str) -> None:
-        info = lsl().StreamInfo("mixnorm-scores", "scores", 1, 0.0, "float64", source_id)
-        info.set_channel_names(["score"])
-        self._outlet = lsl().StreamOutlet(info)
+    Both have one channel and the times of the markers.
+    """
 
-    def push(self, scores: Sequence[LiveScore]) -> None:
+    def __init__(self, source_id: str, letters: bool = False) -> None:
+        self._scores = _outlet("mixnorm-scores", "scores", "float64", source_id)
+        self._letters = _outlet("mixnorm-letters", "letters", "string", f"{source_id}-letters") if letters else None
+
+    def push_scores(self, scores: Sequence[LiveScore]) -> None:
         """Publish scores; NaN where there is none."""
         for one in scores:
-            self._outlet.push_sample(np.array([one.score]), timestamp=one.time)
+            self._scores.push_sample(np.array([one.score]), timestamp=one.time)
+
+    def push_letters(self, letters: Sequence[LiveLetter]) -> None:
+        """Publish letters."""
+        for one in letters:
+            self._letters.push_sample([one.symbol], timestamp=one.time)
+
+
+def _outlet(name: str, kind: str, dtype: str, source_id: str) -> Any:
+    info = lsl().StreamInfo(name, kind, 1, 0.0, dtype, source_id)
+    info.set_channel_names([name.removeprefix("mixnorm-")])
+    return lsl().StreamOutlet(info)

@@ -149,7 +149,7 @@ def test_what_cannot_be_spelled_is_refused_in_one_line(folder, tmp_path):
     estimator = tmp_path / "svc.mixnorm"
     save(load(me).classifier, estimator)
     for arguments, problem in (
-        ((me, online, "--matrix", other), "it has no flash code"),
+        ((me, online, "--matrix", other), "online.mat: the matrix"),
         ((me, online, "--matrix", blind), "cannot tell A, B apart"),
         ((me, online, "--matrix", "7x7"), "Unknown matrix '7x7'"),
         ((single, online), "single.mixnorm: This decoder has no calibration"),

@@ -174,3 +174,7 @@ def test_every_subject_has_its_own_sigmoid_and_others_the_common_one(tmp_path):
     mixed = model.predict_proba(X, subjects=subjects)
     assert np.array_equal(load(tmp_path / "a.mixnorm").predict_proba(X, subjects=subjects), mixed)
     assert np.array_equal(mixed[:90], model.predict_proba(X[:90], subjects="A"))
+    common = model.calibrations_[None]
+    model.adapt(X[:90], y[:90], subject="A")  # another classifier: its scores are not those that were held out
+    expected = expit(common["slope"] * model.decision_function(X, subjects="A") + common["intercept"])
+    assert model.predict_proba(X, subjects="A")[:, 1] == pytest.approx(expected)

@@ -159,12 +159,26 @@ def spell(
     spelled: list[Spelled] = []
     for recording in recordings:
         text: list[str] = []
+        _check_codes(recording, speller)
         for flashes in characters(recording, decoder.predict(recording)):
             before = None if prior is None else prior.probabilities(text)
             one = spell_character(flashes, speller, evidence, stopping, before)
             text.append(one.symbol)
             spelled.append(one)
     return spelled
+
+
+def _check_codes(recording: Recording | EpochedRecording, speller: Speller) -> None:
+    """Refuse a recording with codes of another speller, before it is scored."""
+    found = set(recording.events.stimulus.tolist()) - {UNKNOWN}
+    strange = sorted(found - set(speller.codes))
+    if strange:
+        known, odd = (", ".join(map(str, codes[:20])) for codes in (speller.codes, strange))
+        raise RecordingError(
+            recording.source,
+            f"the matrix {speller.name} does not have its flash codes {odd}; it has {known}",
+            "describe the speller of this recording in a matrix file",
+        )
 
 
 def spell_character(

@@ -238,6 +238,11 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         found = [part.calibration(joint.signs, joint.weights) for part in (*parts, join_held_out(parts))]
         self.calibrations_ = {label: plain(one) for label, one in zip(labels, found, strict=True)}
 
+    def _put(self, subject, w: np.ndarray, b: float) -> None:
+        """A classifier that takes the place of another one does not keep its sigmoid."""
+        super()._put(subject, w, b)
+        getattr(self, "calibrations_", {}).pop(subject, None)
+
     def predict_proba(self, X, subjects=None) -> np.ndarray:
         """Return the probabilities of both classes, in the order of ``classes_``.
 

@@ -69,6 +69,7 @@ def test_options_about_reading_reach_the_reader():
         click.echo(json.dumps(read_options(reading)))
 
     arguments = ["--target", "a", "--target", "b", "--drop", "Fp1", "--ch-names", "Fz, Cz", "--sfreq", "250"]
+    arguments += ["--recipe", "signal=eeg", "--max-gib", "8"]
     found = json.loads(CliRunner().invoke(command, arguments).output)
     expected = {
         "target": ["a", "b"],
@@ -77,6 +78,8 @@ def test_options_about_reading_reach_the_reader():
         "ch_names": ["Fz", "Cz"],
         "sfreq": 250.0,
         "use_bads": False,
+        "recipe": "signal=eeg",
+        "max_gib": 8.0,
     }
     assert found == expected
     assert json.loads(CliRunner().invoke(command, ["--use-bads"]).output)["use_bads"]
@@ -124,7 +127,7 @@ def test_every_keyword_in_a_message_of_the_readers_has_an_option():
     found = {word for path in sources for word in re.findall(r"(\w+)=(?:…|\{\[)", path.read_text(encoding="utf-8"))}
     command = click.command()(reading_options(subjects_option(reject_option(lambda: None))))
     options = {parameter.name for parameter in command.params}
-    assert len(_READING) == 6
+    assert len(_READING) == 8
     assert {"sfreq", "ch_names", "target", "drop", "subjects"} <= found <= options
     for word in found:
         assert as_options(f"{word}=…").startswith("--")

@@ -125,3 +125,11 @@ def test_real_bundles_are_described(data):
     assert set(found.excluded) == {"Fp1", "Fp2"}
     assert len(found.ch_names) == 14
     assert len(read_recording(data / "bigp3bci-a.npz", drop=("Fp1", "Fp2")).ch_names) == 14
+
+
+@pytest.mark.parametrize("code", [0x110000, 0xFFFFFFFF, 0xD800])
+def test_characters_that_do_not_exist_are_refused(tmp_path, arrays, code):
+    names = arrays["ch_names"].copy()
+    names.view(np.uint32)[0] = code
+    with pytest.raises(RecordingError, match=r"ch_names\.npy has characters that do not exist"):
+        read_recording(save(tmp_path / "b.npz", arrays | {"ch_names": names}))

@@ -5,8 +5,10 @@ import zlib
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy.io import savemat
 
+from mixnorm.commands.train import train
 from mixnorm.eeg import RecordingError, read_recording, read_recordings
 from mixnorm.eeg.readers.guard import mat_declared_bytes, require
 
@@ -37,8 +39,9 @@ def npy(array):
 def test_mat_that_expands_a_thousandfold_is_refused_before_loading(tmp_path, suffix, monkeypatch):
     monkeypatch.setattr("scipy.io.loadmat", lambda *_: pytest.fail("loaded"))
     path = mat_bomb(tmp_path / f"bomb{suffix}", 3 * 2**30)
-    with pytest.raises(RecordingError, match=rf"^{path}: its \d+ bytes would expand to 3221225472"):
-        read_recording(path)
+    for isolate in (False, True):
+        with pytest.raises(RecordingError, match=rf"^{path}: its \d+ bytes would expand to 3221225472"):
+            read_recording(path, isolate=isolate)
 
 
 def test_npz_that_expands_a_thousandfold_is_refused(tmp_path):
@@ -53,6 +56,8 @@ def test_absolute_cap_holds_for_incompressible_files_too_and_can_be_raised(tmp_p
     savemat(path, {"y": rng.standard_normal((500, 20)), "trig": (np.arange(500) % 50 == 5) * 1.0, "fs": 250.0})
     with pytest.raises(RecordingError, match=r"more than the 1e-05 GiB that are allowed; .* allow it with max_gib=1$"):
         read_recording(path, max_gib=1e-5)
+    done = CliRunner().invoke(train, [str(path), "-o", str(tmp_path / "m.mixnorm"), "--max-gib", "1e-5"])
+    assert "allow it with --max-gib 1" in done.output
     assert read_recording(path, max_gib=1).signal.shape == (20, 500)
     with pytest.raises(ValueError, match="max_gib=-1 must be a positive number"):
         read_recording(path, max_gib=-1)

@@ -110,6 +110,35 @@ def test_a_companion_that_is_a_link_to_elsewhere_is_refused(tmp_path, recording)
     assert read_recording(header).signal.shape == recording.signal.shape
 
 
+@posix
+def test_a_companion_that_is_a_pipe_is_not_waited_for(tmp_path, recording):
+    mne = pytest.importorskip("mne")
+    header = tmp_path / "sim.vhdr"
+    mne.export.export_raw(header, to_raw(recording), verbose="error")
+    header.with_suffix(".vmrk").unlink()
+    os.mkfifo(header.with_suffix(".vmrk"))
+    with pytest.raises(RecordingError, match=rf"^{header}: "):
+        read_recording(header)
+
+
+def test_a_set_file_whose_data_lie_in_another_file_is_refused(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    pytest.importorskip("mne")
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["data"] = np.ones((4, 100))
+    for link in (h5py.ExternalLink("secret.h5", "/data"), None):
+        with h5py.File(tmp_path / "a.set", "w") as file:
+            group = file.create_group("EEG")
+            if link:
+                group["data"] = link
+            else:
+                layout = h5py.VirtualLayout((4, 100), dtype="f8")
+                layout[:] = h5py.VirtualSource(str(tmp_path / "secret.h5"), "data", (4, 100))
+                group.create_virtual_dataset("data", layout)
+        with pytest.raises(RecordingError, match=r"a\.set: its part 'data' lies in another file; do not trust"):
+            read_recording(tmp_path / "a.set")
+
+
 def test_a_set_file_that_names_a_file_elsewhere_is_refused(tmp_path, recording):
     mne = pytest.importorskip("mne")
     (tmp_path / "a").mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from mixnorm.eeg.readers import (
     speller_mat,
     xdf,
 )
-from mixnorm.eeg.readers.guard import check_file, check_installed, load_mat
+from mixnorm.eeg.readers.guard import check_file, check_installed, is_hdf5, load_mat
 from mixnorm.eeg.readers.isolated import read_isolated
 from mixnorm.eeg.readers.labels import as_told, distinct_sessions
 from mixnorm.eeg.readers.options import ReadOptions
@@ -222,7 +223,10 @@ def _needed(path: Path) -> list[tuple[str, str]]:
         return [("mne", "eeg"), ("mne_bids", "bids")]
     if reader is xdf.read_xdf:
         return [("pyxdf", "eeg")]
-    return [("scipy.io", "eeg")] if reader is _read_mat else [] if _suffix(path) in _OWN else [("mne", "eeg")]
+    if reader is _read_mat or _suffix(path) in _OWN:
+        return [("scipy.io", "eeg")]
+    h5py = [("h5py", "eeg")] if is_hdf5(path) and find_spec("h5py") else []
+    return [("mne", "eeg"), *h5py]
 
 
 def _suffix(path: Path) -> str:

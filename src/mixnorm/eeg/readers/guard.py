@@ -23,6 +23,7 @@ from mixnorm.eeg.recording import RecordingError
 #: The largest compression ratio of a file of more than 64 MiB; that of EEG is 2 to 10.
 MAX_EXPANSION = 200
 
+_HDF5 = b"\x89HDF\r\n\x1a\n"
 _COMPRESSED = 15
 _MATRIX = 14
 
@@ -99,11 +100,44 @@ def load_mat(path: Path, options: ReadOptions) -> dict[str, Any]:
     scipy_io = require("scipy.io", "eeg")
     with path.open("rb") as stream:
         header = stream.read(128)
-    if header[:8] == b"\x89HDF\r\n\x1a\n" or header[124:126] in (b"\x00\x02", b"\x02\x00"):
+    if is_hdf5(path) or header[124:126] in (b"\x00\x02", b"\x02\x00"):
         raise RecordingError(path, "this is a MATLAB 7.3 file", "save it again with: save -v7")
     with reading(path, "a MATLAB file"):
         check_expansion(path, mat_declared_bytes(path), options)
         return scipy_io.loadmat(path)
+
+
+def is_hdf5(path: Path) -> bool:
+    """Whether a file is HDF5, as those of MATLAB 7.3 are."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        return stream.read(len(_HDF5)) == _HDF5
+
+
+def refuse_links(path: Path) -> None:
+    """Refuse an HDF5 file (a ``.set`` of MATLAB 7.3) that contains links to other files, or data that lie in them."""
+    if not is_hdf5(path):
+        return
+    if not find_spec("h5py"):
+        raise RecordingError(
+            path, "this is a MATLAB 7.3 file", "save it again with: save -v7, or pip install pymatreader"
+        )
+    h5py = import_module("h5py")
+
+    def visit(group: Any) -> None:
+        for name in group:
+            link = group.get(name, getlink=True)
+            item = None if isinstance(link, h5py.ExternalLink) else group[name]
+            outside = isinstance(item, h5py.Dataset) and (item.external or item.is_virtual)
+            if item is None or outside:
+                raise RecordingError(path, f"its part {name!r} lies in another file", "do not trust this file")
+            # soft links may lead back: only what is really here is followed
+            if isinstance(item, h5py.Group) and isinstance(link, h5py.HardLink):
+                visit(item)
+
+    with h5py.File(path, "r") as file:
+        visit(file)
 
 
 def mat_declared_bytes(path: Path) -> int:
@@ -172,6 +206,12 @@ def _refuse_outside(path: Path, name: str) -> None:
         raise RecordingError(path, f"its member {name!r} points outside the archive", "do not trust this file")
 
 
+def _is_text(array: np.ndarray) -> bool:
+    """Whether all characters exist in Unicode; with others, Python cannot even print an error."""
+    codes = array.view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder)) if array.nbytes else np.empty(0)
+    return bool(np.all((codes <= 0x10FFFF) & ~((codes >= 0xD800) & (codes <= 0xDFFF))))
+
+
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     """One array; its header is compared with the size of the member before memory is taken for it."""
     with archive.open(member) as stream:
@@ -192,4 +232,6 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
                 raise ValueError(f"{member.filename} is incomplete")
             view = view[count:]
         stream.read(1)  # at the end of a member its checksum is compared
+    if dtype.kind == "U" and not _is_text(array):
+        raise ValueError(f"{member.filename} has characters that do not exist")
     return array.reshape(shape, order="F" if fortran else "C")

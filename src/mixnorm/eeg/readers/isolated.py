@@ -29,10 +29,10 @@ from mixnorm.eeg.readers.options import ReadOptions
 from mixnorm.eeg.readers.wire import WireError, receive, send
 from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
 
-#: Memory that any file may take, and multiples of its size. Integers of one byte become floats of eight, and while an
-#: array is turned round there are two of them.
+#: Memory that any file may take, and multiples of its size: integers of two bytes, compressed to a third of it, become
+#: floats of eight bytes, and while an array is turned round there are two of them.
 BASE_BYTES = 512 * 2**20
-BYTES_PER_BYTE = 24
+BYTES_PER_BYTE = 32
 #: Seconds of CPU time that any file may take, and per MiB. An honest file needs less than a tenth of it.
 BASE_SECONDS = 30.0
 SECONDS_PER_MIB = 2.0
@@ -114,8 +114,14 @@ def _size(path: Path) -> int:
     """Bytes of a file or folder and of the files beside it that belong to it, going by their names."""
     if path.is_dir():
         return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    stem = path.name.split(".")[0]
-    beside = [file for file in path.parent.glob("*") if file.name.startswith(stem) and file.is_file()]
+    with path.open("rb") as stream:
+        head = stream.read(2**16)
+
+    def belongs(file: Path) -> bool:
+        named = file.name.encode() in head or (path.suffix == ".set" and file.suffix == ".fdt")
+        return file.name.startswith(path.name.split(".")[0]) or named
+
+    beside = [file for file in path.parent.iterdir() if file.is_file() and belongs(file)]
     return max(path.stat().st_size, sum(file.stat().st_size for file in beside))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.readers.guard import check_expansion, check_size, mat_declared_bytes, reading, require
+from mixnorm.eeg.readers.guard import check_expansion, check_size, mat_declared_bytes, reading, refuse_links, require
 from mixnorm.eeg.readers.options import (
     Labels,
     ReadOptions,
@@ -33,6 +33,7 @@ def read_raw(path: Path, options: ReadOptions) -> Recording:
     mne = require("mne", "eeg")
     with reading(path, "an MNE recording"):
         if path.suffix == ".set":
+            refuse_links(path)
             check_expansion(path, mat_declared_bytes(path), options)
         # MNE also logs its warnings to standard output, where only results may go
         with warnings.catch_warnings(record=True) as caught, redirect_stdout(io.StringIO()):

@@ -135,7 +135,7 @@ class _Fence:
         # In data sets that are kept with git-annex every file is a link to somewhere else, the recording too.
         self._trusted = path.is_symlink()
         libraries = [Path(file).parent for name in ("mne", "mne_bids", "scipy", "numpy") if (file := _file_of(name))]
-        self._below = [*self._own, *(folder.resolve() for folder in (*folders, *libraries))]
+        self._below = [folder.resolve() for folder in (*folders, *libraries)]
         self._beside, self._named = path.parent.resolve(), Path(os.path.abspath(path)).parent
         self.refused, self._folders = None, folders
         try:
@@ -145,7 +145,7 @@ class _Fence:
             if self.refused is not None:
                 raise RecordingError(
                     path,
-                    f"it leads to {self.refused}, which does not lie beside it",
+                    self.refused,
                     "put the files of a recording into one folder, and do not trust a file that names others",
                 )
 
@@ -153,24 +153,24 @@ class _Fence:
         if self._folders is None:
             return
         if event in _NEVER:
-            self.refused = self.refused or f"a call of {event}"
+            self.refused = self.refused or f"it makes the library that reads it call {event}"
             raise PermissionError(f"{event} is not allowed while a recording is read")
         if event == "open" and isinstance(arguments[0], str | bytes) and not self._allowed(os.fsdecode(arguments[0])):
-            self.refused = self.refused or os.fsdecode(arguments[0])
-            raise PermissionError(f"{self.refused} is not a file of the recording")
+            name = os.fsdecode(arguments[0])
+            self.refused = self.refused or f"it leads to {name}, which does not lie beside it"
+            raise PermissionError(f"{name} is not a file of the recording")
 
     def _allowed(self, name: str) -> bool:
         folders, self._folders = self._folders, None  # looking at a path may open files
         try:
             named = Path(os.path.abspath(name))
             real = named.resolve()
-            if self._trusted and named.parent == self._named:
+            if real.suffix in _CODE or any(real.is_relative_to(folder) for folder in self._own):
                 return True
-            return (
-                real.parent == self._beside
-                or real.suffix in _CODE
-                or any(real.is_relative_to(folder) for folder in self._below)
-            )
+            beside = real.parent == self._beside or (self._trusted and named.parent == self._named)
+            within = any(real.is_relative_to(folder) for folder in self._below)
+            # A pipe or a device beside the recording could keep a reader waiting without end.
+            return (beside or within) and (real.is_file() or real.is_dir() or not real.exists())
         finally:
             self._folders = folders
 

@@ -23,7 +23,7 @@ from mixnorm.eeg import Preparation, prepare, read_recording, rejection
 #: Bundle, channels to leave out, preparation, numbers of training trials; at most so many subjects.
 DATA = {
     "uam-p300": ((), {}, (100, 400)),
-    "ner2015-errp": ((), {"window": (0.0, 0.6), "n_samples": 10, "reduce": "mean"}, (60, 200)),
+    "ner2015-errp": ((), {"window": (0.0, 0.6), "n_samples": 10, "reduce": "mean"}, (60, 120)),
     "bigp3bci-a": (("Fp1", "Fp2"), {}, (100, 500)),
 }
 RULES = {

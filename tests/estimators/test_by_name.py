@@ -4,10 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from mixnorm import GroupSVC, GroupSVCCV, MultiTaskGroupSVC, SensorSelector, load, save
+from mixnorm import GroupSVC, GroupSVCCV, MultiTaskGroupSVC, SensorSelector, group_svc_path, load, save
 from mixnorm.eeg import ChannelScaler
 
 mne = pytest.importorskip("mne")
@@ -113,14 +114,37 @@ def test_bad_channels_of_epochs_are_left_out_with_a_warning(trials):
         GroupSVC(0.1).fit(epochs, y)
 
 
-def test_epochs_under_a_bad_annotation_are_refused_with_what_to_do(trials):
+def test_epochs_under_a_bad_annotation_are_left_out_and_counted(trials):
     X, y = trials
     epochs = epochs_of(X)
     epochs.set_annotations(mne.Annotations([5.0, 7.5], [0.01, 0.0], ["BAD_blink", "Target"]))
-    with pytest.raises(
-        ValueError, match=r"1 of 80 epochs overlap .*: trials 5 \(BAD_blink\)\. Leave them out, in X and"
-    ):
-        GroupSVC(0.1).fit(epochs, y)
+    message = r"1 of 80 epochs are left out because they overlap .*: BAD_blink 1; to use them, remove the annotations"
+    weights = np.linspace(1, 2, 80)
+    kept = np.delete(np.arange(80), 5)
+    for estimator in (GroupSVC(0.1), GroupSVCCV(3), SensorSelector(2)):
+        with pytest.warns(UserWarning, match=message):
+            model = clone(estimator).fit(epochs, y, sample_weight=weights)
+        plain = clone(estimator).fit(epochs_of(X[kept]), y[kept], sample_weight=weights[kept])
+        assert_array_equal(model.group_norms_, plain.group_norms_)
+    one_by_one = [epochs[i] for i in range(80)]
+    with pytest.warns(UserWarning, match=message):
+        model = GroupSVC(0.1).fit(one_by_one, list(y))
+    assert_array_equal(model.coef_, GroupSVC(0.1).fit(epochs_of(X[kept]), y[kept]).coef_)
+
+
+def test_marked_epochs_are_refused_where_trials_are_numbered(trials):
+    X, y = trials
+    epochs = epochs_of(X)
+    epochs.set_annotations(mne.Annotations([5.0], [0.01], ["BAD_blink"]))
+    splits = [(np.arange(40), np.arange(40, 80))]
+    text = r"1 epochs overlap .*: trials 5 \(BAD_blink\)\. Leave them out, in X and in y"
+    with pytest.raises(ValueError, match=text):
+        GroupSVCCV(3, cv=splits).fit(epochs, y)
+    with pytest.raises(ValueError, match=text):
+        group_svc_path(epochs, y)
+    epochs.set_annotations(mne.Annotations([0.0], [100.0], ["BAD_all"]))
+    with pytest.raises(ValueError, match=r"All 80 epochs overlap an annotation that marks them as bad: BAD_all 80\."):
+        GroupSVC().fit(epochs, y)
 
 
 def test_scikit_learn_splits_epochs_as_it_splits_arrays(trials):

@@ -185,6 +185,8 @@ class Preparation:
         --------
         >>> Preparation().describe(), Preparation.preset("epochs").describe()
         ('0.5–10 Hz, 100–700 ms, 12 samples', 'as cut before')
+        >>> Preparation(reject=150).describe()
+        '0.5–10 Hz, 100–700 ms, 12 samples, limit 150 µV in training'
         """
         parts = []
         if self.reference is not None:
@@ -198,6 +200,8 @@ class Preparation:
             parts.append(f"{1000 * self.window[0]:g}–{1000 * self.window[1]:g} ms")
         if self.n_samples is not None:
             parts.append(f"{self.n_samples} samples")
+        if self.reject is not None:
+            parts.append(f"limit {self.reject if self.reject == 'auto' else f'{self.reject:g} µV'} in training")
         return ", ".join(parts) or "as cut before"
 
     def with_(self, **changes: Any) -> Preparation:

@@ -27,8 +27,8 @@ def as_recordings(source: Any) -> list[Recording | EpochedRecording]:
     """
     given = [source] if _is_one(source) else list(source)
     found = read_recordings(*given)
-    for before, recording in zip(given, found, strict=False):
-        _say_what_is_new(before, recording)
+    for recording in found:
+        _say_what_is_new(recording, given)
     return _with_common_channels(found)
 
 
@@ -38,9 +38,10 @@ def _is_one(source: Any) -> bool:
     return not isinstance(source, Sequence)
 
 
-def _say_what_is_new(before: Any, recording: Recording | EpochedRecording) -> None:
+def _say_what_is_new(recording: Recording | EpochedRecording, given: Sequence[Any]) -> None:
     """Warn of channels that were left out just now: nobody has seen the notes of a recording that was made here."""
-    known = getattr(before, "excluded", {})
+    read = [one for one in given if isinstance(one, Recording | EpochedRecording) and one.source == recording.source]
+    known = {name for one in read for name in one.excluded}
     new = {name: why for name, why in recording.excluded.items() if name not in known}
     if new:
         _warn(f"{recording.source}: {_named(new)} left out")

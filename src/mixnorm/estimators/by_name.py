@@ -1,8 +1,10 @@
 """Sensors with names: mne.Epochs, and DataFrames whose columns belong to sensors. MNE and pandas are not imported."""
 
 import warnings
+from collections import Counter
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 
 def is_mne(X) -> bool:
@@ -36,23 +38,59 @@ def read_mne(X) -> tuple[np.ndarray, tuple[str, ...], dict[str, float | str]]:
     return np.concatenate([part.get_data(picks=list(names), units="uV") for part in parts]), names, about
 
 
-def check_marks(X) -> None:
-    """Warn of channels of training epochs that are marked as bad; raise an error where epochs themselves are.
+def without_marked(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """Leave epochs that an annotation marks as bad out of the arguments of a fit, with all that is given per trial.
 
-    By default MNE drops epochs that overlap an annotation that begins with BAD when it cuts them. An estimator cannot
-    drop them, because y has a label for each.
+    By default MNE drops such epochs when it cuts them; this is for those that were cut with
+    ``reject_by_annotation=False``. A warning counts them.
     """
-    parts = _parts(X)
-    bads = _bads(parts)
+    X = args[0] if args else kwargs.get("X")
+    marked = _marked(X) if is_mne(X) else {}
+    if not marked:
+        return args, kwargs
+    n = sum(len(part) for part in _parts(X))
+    kept = [trial for trial in range(n) if trial not in marked]
+    counts = ", ".join(f"{text} {count}" for text, count in Counter(marked.values()).most_common())
+    if not kept:
+        raise ValueError(f"All {n} epochs overlap an annotation that marks them as bad: {counts}.")
+    warnings.warn(
+        f"{len(marked)} of {n} epochs are left out because they overlap an annotation that marks them as bad: "
+        f"{counts}; to use them, remove the annotations with epochs.set_annotations(None).",
+        UserWarning,
+        stacklevel=3,
+    )
+
+    def taken(value):
+        if is_mne(value):
+            return _take(value, kept)
+        return _safe_indexing(value, kept) if _num_entries(value) == n else value
+
+    return tuple(map(taken, args)), {name: taken(value) for name, value in kwargs.items()}
+
+
+def check_marks(X) -> None:
+    """Warn of channels of training epochs that are marked as bad; raise an error where epochs themselves still are."""
+    bads = _bads(_parts(X))
     if bads:
         warnings.warn(
             f"Channels marked as bad are left out: {', '.join(bads)}; to use them, empty epochs.info['bads'].",
             UserWarning,
             stacklevel=6,
         )
-    marked = {}
-    place = 0
-    for part in parts:
+    marked = _marked(X)
+    if marked:
+        trials = ", ".join(f"{trial} ({text})" for trial, text in list(marked.items())[:5])
+        raise ValueError(
+            f"{len(marked)} epochs overlap an annotation that marks them as bad: trials {trials}"
+            f"{', …' if len(marked) > 5 else ''}. Leave them out, in X and in y (mne.Epochs does so unless "
+            "reject_by_annotation=False), or remove the annotations with epochs.set_annotations(None)."
+        )
+
+
+def _marked(X) -> dict[int, str]:
+    """The trials that an annotation marks as bad, with the annotation."""
+    marked, place = {}, 0
+    for part in _parts(X):
         annotations = getattr(part, "annotations", None)
         if annotations is not None and any(_is_bad(text) for text in annotations.description):
             for number, own in enumerate(part.get_annotations_per_epoch()):
@@ -60,13 +98,19 @@ def check_marks(X) -> None:
                 if texts:
                     marked[place + number] = texts[0]
         place += len(part)
-    if marked:
-        trials = ", ".join(f"{trial} ({text})" for trial, text in list(marked.items())[:5])
-        raise ValueError(
-            f"{len(marked)} of {place} epochs overlap an annotation that marks them as bad: trials {trials}"
-            f"{', …' if len(marked) > 5 else ''}. Leave them out, in X and in y (mne.Epochs does so unless "
-            "reject_by_annotation=False), or remove the annotations with epochs.set_annotations(None)."
-        )
+    return marked
+
+
+def _take(X, kept: list[int]):
+    """Some trials of epochs, or of a list of them."""
+    if not isinstance(X, list):
+        return X[kept]
+    whole = [(part, number) for part in X for number in range(len(part))]
+    return [whole[trial][0][whole[trial][1]] for trial in kept]
+
+
+def _num_entries(value) -> int | None:
+    return None if isinstance(value, str) or not hasattr(value, "__len__") else len(value)
 
 
 def _parts(X) -> list:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from mixnorm.core.arrays import is_array, is_numpy_array, to_numpy
 from mixnorm.core.groups import Groups
-from mixnorm.estimators.by_name import check_marks, is_mne, match_columns, read_mne
+from mixnorm.estimators.by_name import check_marks, is_mne, match_columns, read_mne, without_marked
 from mixnorm.execution.array_api import fitted_on_host, foreign_array, in_library_of
 
 
@@ -74,13 +74,16 @@ class Trials:
 def all_or_nothing(fit: Callable) -> Callable:
     """Decorate a fit method so that the estimator does not change if the fit raises an error.
 
-    Arrays of other libraries (scikit-learn's array API dispatch) are converted by `fitted_on_host`.
+    Arrays of other libraries (scikit-learn's array API dispatch) are converted by `fitted_on_host`. Epochs that MNE
+    marks as bad are left out, unless ``cv`` is a list of splits, whose trial numbers would then be wrong.
     """
 
     @wraps(fit)
     def guarded(self, *args, **kwargs):
         before = dict(vars(self))
         try:
+            if not _has_listed_splits(self):
+                args, kwargs = without_marked(args, kwargs)
             with fitted_on_host(self, args, kwargs) as (args, kwargs):
                 return fit(self, *args, **kwargs)
         except BaseException:
@@ -89,6 +92,11 @@ def all_or_nothing(fit: Callable) -> Callable:
             raise
 
     return guarded
+
+
+def _has_listed_splits(estimator) -> bool:
+    cv = getattr(estimator, "cv", None)
+    return not hasattr(cv, "split") and np.iterable(cv)
 
 
 def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.ndarray]:

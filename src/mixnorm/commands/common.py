@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
+from click.core import ParameterSource
 from tqdm import tqdm
 
 from mixnorm.core.files import write_text
 from mixnorm.eeg import EpochedRecording, Recording, RecordingError
 from mixnorm.eeg.positions import no_electrodes
-from mixnorm.eeg.readers.options import NOBODY
+from mixnorm.eeg.readers.labels import unnamed_recordings
+from mixnorm.montage.sentences import one_subject
 from mixnorm.report.safe_text import for_terminal
 
 _READING = (
@@ -69,6 +70,20 @@ def read_options(reading: dict[str, Any]) -> dict[str, Any]:
     """Command-line options as keywords of `mixnorm.eeg.read_recordings`."""
     lists = {name: listed(reading[name]) for name in ("ch_names", "subjects") if name in reading}
     return {**reading, **lists}
+
+
+def typed_arguments(leave_out: Collection[str]) -> tuple[str, ...]:
+    """The arguments of the command that is running, as they were typed, without some of its options."""
+    context = click.get_current_context()
+    given: list[str] = []
+    for parameter in sorted(context.command.params, key=lambda one: isinstance(one, click.Option)):
+        typed = context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+        if not typed or parameter.name in leave_out:
+            continue
+        value = context.params[parameter.name]
+        for one in value if isinstance(value, tuple) else (value,):
+            given += [parameter.opts[0], str(one)] if isinstance(parameter, click.Option) else [str(one)]
+    return tuple(given)
 
 
 def listed(given: str | None) -> tuple[str, ...]:
@@ -170,14 +185,9 @@ def describe(runs: list[Recording | EpochedRecording], named: Collection[str] = 
             f"that they may be selected; exclude them with {drop}{' or --forbid' if forbid else ''}"
         )
         click.echo(for_terminal(message), err=True)
-    unnamed = [Path(run.source).name for run in runs if np.all(np.asarray(run.subject) == NOBODY)]
-    if len(unnamed) > 1:
-        names = ", ".join(unnamed[:3]) + (", …" if len(unnamed) > 3 else "")
-        click.echo(
-            f"Note: {len(unnamed)} recordings do not name their subject ({names}) and are "
-            "treated as recordings of one subject; name the subject of each with --subjects A,B,…",
-            err=True,
-        )
+    unnamed = one_subject(unnamed_recordings(runs))
+    if unnamed:
+        click.echo(for_terminal(f"Note: {unnamed}"), err=True)
 
 
 def check_writable(path: Path, option: str) -> None:

@@ -114,8 +114,7 @@ def score_montages(
     work : Work, optional
         Runs one call for each outer fold and one for all trials; by default one after another in this process.
     """
-    numbers = np.unique(np.concatenate([one.fold for one in subjects]))
-    folds = [fold for fold in numbers if _usable(subjects, fold)]
+    folds = usable_folds(subjects)
     if not folds:
         raise ValueError("No fold has both classes among its held-out and its training trials; use fewer folds.")
     settings = _Settings(order, cv, scaler)
@@ -137,6 +136,12 @@ class _Settings:
     order: Order
     cv: BaseCrossValidator
     scaler: Any
+
+
+def usable_folds(subjects: Sequence[SubjectTrials]) -> list[int]:
+    """Return the outer folds that are scored, in order."""
+    numbers = np.unique(np.concatenate([one.fold for one in subjects]))
+    return [int(fold) for fold in numbers if _usable(subjects, fold)]
 
 
 def _usable(subjects: Sequence[SubjectTrials], fold: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,20 +14,21 @@ from sklearn.exceptions import ConvergenceWarning
 from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.design import Design, prepare
 from mixnorm.eeg.preparation import Preparation
+from mixnorm.eeg.readers.labels import unnamed_recordings
 from mixnorm.eeg.recording import EpochedRecording, Recording
 from mixnorm.eeg.splitting import Folds, InOrder, dealt, honest_folds
 from mixnorm.estimators.stability import StabilitySelection, stability_selection
 from mixnorm.montage.assembly import curve_of, evoked_of, montages_of, sensors_of, source_of, stability_of
-from mixnorm.montage.caution import few_trials
+from mixnorm.montage.caution import few_trials, no_transfer
 from mixnorm.montage.checkpoint import Call, Checkpoint, Work, digest
 from mixnorm.montage.constraints import Constraints
-from mixnorm.montage.decoders import decoders_by_subject, new_subject_aucs, pooled_decoder, trials_of
+from mixnorm.montage.decoders import MontageDecoders, decoder_file, new_subject_aucs, trials_of
 from mixnorm.montage.intervals import mean_known
 from mixnorm.montage.orders import EliminationOrder, Order, compared_orders
 from mixnorm.montage.plain import number, numbers
 from mixnorm.montage.recommendation import Choice, choose, recommend
-from mixnorm.montage.result import Curve, Path, SelectionResult, SubjectRow
-from mixnorm.montage.scoring import ScoredMontages, score_montages
+from mixnorm.montage.result import Curve, Montage, NoTransfer, Path, SelectionResult, SubjectRow
+from mixnorm.montage.scoring import ScoredMontages, score_montages, usable_folds
 from mixnorm.montage.trials import SubjectTrials
 from mixnorm.subjects.multitask_cv import MultiTaskGroupSVCCV
 
@@ -62,6 +63,8 @@ class SelectOptions:
         Number of processes; the outer folds run in parallel.
     preparation : Preparation or None
         How recordings are prepared; None: the default for their kind.
+    decoders : bool
+        Whether to fit decoders for every number of electrodes, and not only for the montage put forward.
     """
 
     sensors: int | None = None
@@ -73,9 +76,10 @@ class SelectOptions:
     compare: bool = True
     n_jobs: int | None = None
     preparation: Preparation | None = None
+    decoders: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Selection(SelectionResult):
     """A `SelectionResult` with the decoders of its montage.
 
@@ -86,10 +90,13 @@ class Selection(SelectionResult):
         subject.
     decoders : dict of str to Decoder
         With several subjects one for each, by name, with the common montage; otherwise empty.
+    decoders_by_size : dict of int to MontageDecoders
+        Those of every montage, by number of electrodes, where they were asked for; otherwise empty.
     """
 
     decoder: Decoder = field(repr=False)
     decoders: dict[str, Decoder] = field(repr=False)
+    decoders_by_size: dict[int, MontageDecoders] = field(default_factory=dict, repr=False)
 
 
 def select_montage(
@@ -122,26 +129,30 @@ def select_montage(
     case.progress("montages and their scores")
     found = case.scored(case.subjects)
     choice = choose(found, options.sensors)
-    sensors = [design.ch_names[i] for i in found.order[: found.sizes[choice.chosen]]]
-    alphas = {name: float(models.alphas[choice.chosen]) for name, models in zip(case.names, found.models, strict=True)}
+    sensors, alphas = case.sensors_and_alphas(found, choice.chosen)
     rows = _by_subject(case, found, choice, new_subject_aucs(design, sensors, alphas)) if case.is_shared else None
     stable = _stability(case)
     case.progress("path")
     path = _path(case)
     curves = (curve_of("mixnorm", found.sizes, found.by_fold, found.ratio), *_compared(case))
+    decoders = MontageDecoders.fit(design, sensors, alphas, recordings)
+    by_size = _decoders_by_size(case, found, recordings) if options.decoders else {}
     return Selection(
         source=source_of(design, recordings, dict(zip(case.names, case.folds, strict=True)), len(found.tests)),
         sensors=sensors_of(design, case.constraints, stable),
-        montages=montages_of(design, case.constraints, case.subjects, found),
-        recommended=recommend(found, choice, options.sensors, case.subjects),
+        montages=_with_decoder_files(
+            montages_of(design, case.constraints, case.subjects, found), len(sensors), by_size
+        ),
+        recommended=recommend(found, choice, options.sensors, case.subjects, _no_transfer(case, found, recordings)),
         curves=curves,
         stability=stability_of(stable, design.ch_names),
         path=path,
         times=numbers(design.times),
         evoked=evoked_of(design),
         by_subject=rows,
-        decoder=pooled_decoder(design, sensors, alphas, recordings),
-        decoders=decoders_by_subject(design, sensors, alphas, recordings) if case.is_shared else {},
+        decoder=decoders.pooled,
+        decoders=decoders.by_subject,
+        decoders_by_size=by_size,
     )
 
 
@@ -210,9 +221,45 @@ class _Case:
             work=self.work(subjects, self.options.n_jobs),
         )
 
+    def sensors_and_alphas(self, found: ScoredMontages, place: int) -> tuple[list[str], dict[str, float]]:
+        """The electrodes of the montage at an index, and the alpha of every subject's classifier."""
+        sensors = [self.design.ch_names[i] for i in found.order[: found.sizes[place]]]
+        return sensors, {
+            name: float(models.alphas[place]) for name, models in zip(self.names, found.models, strict=True)
+        }
+
     def scaled(self, one: SubjectTrials, train: NDArray[np.bool_]) -> NDArray[np.float64]:
         """All trials of a subject, scaled by some of them."""
         return self.design.preparation.scaler().fit(one.X[train]).transform(one.X)
+
+
+def _no_transfer(case: _Case, found: ScoredMontages, recordings: Sequence[Any]) -> NoTransfer | None:
+    """Whether recordings that name no subject, taken for sessions of one, do not predict each other."""
+    if not unnamed_recordings(recordings) or case.is_shared or case.folds[0].by != "session":
+        return None
+    number, session = case.folds[0].number, case.design.session
+    names = [", ".join(dict.fromkeys(session[number == fold].tolist())) for fold in usable_folds(case.subjects)]
+    return no_transfer(found, names)
+
+
+def _decoders_by_size(case: _Case, found: ScoredMontages, recordings: Sequence[Any]) -> dict[int, MontageDecoders]:
+    """The decoders of every montage."""
+    return {
+        int(size): MontageDecoders.fit(case.design, *case.sensors_and_alphas(found, place), recordings)
+        for place, size in enumerate(found.sizes)
+    }
+
+
+def _with_decoder_files(
+    montages: tuple[Montage, ...], n_chosen: int, by_size: Mapping[int, MontageDecoders]
+) -> tuple[Montage, ...]:
+    """The montages with the names of their decoder files, where there are decoders."""
+    return tuple(
+        replace(one, decoder=decoder_file(one.n_sensors, one.n_sensors == n_chosen))
+        if one.n_sensors == n_chosen or one.n_sensors in by_size
+        else one
+        for one in montages
+    )
 
 
 def _compared(case: _Case) -> list[Curve]:

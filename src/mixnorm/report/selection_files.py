@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from mixnorm.core.files import write_text
+from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.readers.guard import require
 from mixnorm.estimators.persistence import save
 from mixnorm.montage import sentences
+from mixnorm.montage.decoders import DECODERS_FOLDER, MontageDecoders
 from mixnorm.montage.reading import SELECTION_NAME
 from mixnorm.montage.result import SelectionResult
 from mixnorm.montage.selection import Selection
@@ -72,15 +74,29 @@ def write_views(selection: SelectionResult, folder: str | Path, figures: bool = 
 
 
 def write_decoders(selection: Selection, folder: str | Path) -> list[Path]:
-    """Write the decoder of the montage (montage.mixnorm) and, with several subjects, that of each subject."""
+    """Write the decoder of the montage (montage.mixnorm) and, with several subjects, that of each subject.
+
+    Where the selection has decoders of every montage, these are written into the folder ``decoders``.
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    names = _file_names(selection.decoders)
-    files = {folder / "montage.mixnorm": selection.decoder}
-    files |= {folder / name: decoder for name, decoder in zip(names, selection.decoders.values(), strict=True)}
-    for path, decoder in files.items():
-        save(decoder, path)
-    return list(files)
+    files = _decoder_files("montage", MontageDecoders(selection.decoder, selection.decoders))
+    for n_sensors, decoders in selection.decoders_by_size.items():
+        files |= _decoder_files(f"{DECODERS_FOLDER}/montage-{n_sensors}", decoders)
+        (folder / DECODERS_FOLDER).mkdir(exist_ok=True)
+    for name, decoder in files.items():
+        save(decoder, folder / name)
+    # those of an earlier selection would have other electrodes
+    for old in set((folder / DECODERS_FOLDER).glob("montage-[0-9]*.mixnorm")) - {folder / name for name in files}:
+        old.unlink()
+    return [folder / name for name in files]
+
+
+def _decoder_files(stem: str, decoders: MontageDecoders) -> dict[str, Decoder]:
+    """The decoders of one montage by file name."""
+    names = [f"{stem}-{name}.mixnorm" for name in _file_names(decoders.by_subject)]
+    own = dict(zip(names, decoders.by_subject.values(), strict=True))
+    return {f"{stem}.mixnorm": decoders.pooled, **own}
 
 
 def _file_names(subjects: Iterable[str]) -> list[str]:
@@ -91,7 +107,7 @@ def _file_names(subjects: Iterable[str]) -> list[str]:
         others = {name.lower() for name in names}
         ends = ("" if number == 1 else f"-{number}" for number in count(1))
         names.append(next(f"{plain}{end}" for end in ends if f"{plain}{end}".lower() not in others))
-    return [f"montage-{name}.mixnorm" for name in names]
+    return names
 
 
 def montage_json(selection: SelectionResult) -> dict[str, Any]:
@@ -117,7 +133,7 @@ def draw_recommended(selection: SelectionResult) -> Any:
     axes = figure.subplots()
     draw_montage(axes, [s.name for s in selection.sensors], spots, weights, 72 * 5.0 / 2.7)
     auc = "unknown" if chosen.auc is None else f"{chosen.auc:.3f}"
-    few = f"{chosen.n_sensors} of {sentences.count(len(selection.sensors), 'electrode')}, AUC {auc}"
+    few = f"{sentences.few_of(recommended, len(selection.sensors))}, AUC {auc}"
     unsure = recommended.verdict == "unsure"
     lines = [
         sentences.headline(recommended),

@@ -25,6 +25,7 @@ from mixnorm.core.files import write_text
 from mixnorm.eeg import EpochedRecording, Recording, RecordingError
 from mixnorm.eeg.positions import no_electrodes
 from mixnorm.eeg.readers.labels import unnamed_recordings
+from mixnorm.montage.progress import Progress
 from mixnorm.montage.sentences import one_subject
 from mixnorm.report.safe_text import for_terminal
 
@@ -208,6 +209,41 @@ def check_writable(path: Path, option: str) -> None:
 def progress(total: int | None, what: str) -> tqdm:
     """A progress bar on stderr."""
     return tqdm(total=total, desc=what, file=sys.stderr, leave=False)
+
+
+@contextmanager
+def work_bar(what: str) -> Iterator[tqdm]:
+    """A progress bar on stderr for work of which only the share is known, with the time passed and the time left.
+
+    On a terminal it is drawn every second, so that the time goes on also where a part takes long.
+    """
+    form = "{desc}: {percentage:3.0f} %|{bar}| {elapsed} passed, about {remaining} left"
+    # smoothing=0: the time left follows from the mean speed, because the parts differ much in length
+    with tqdm(total=1.0, file=sys.stderr, leave=False, bar_format=form, smoothing=0) as bar:
+        bar.set_description_str(what)
+        stop = threading.Event()
+
+        def redraw() -> None:
+            while not stop.wait(1.0):
+                bar.refresh()
+
+        clock = threading.Thread(target=redraw, daemon=True)
+        if sys.stderr.isatty():
+            clock.start()
+        try:
+            yield bar
+        finally:
+            stop.set()
+            if clock.is_alive():
+                clock.join()
+
+
+def show_progress(bar: tqdm, now: Progress) -> None:
+    """Bring a `work_bar` to the progress of a selection; what was restored does not count for the speed."""
+    bar.set_description_str(for_terminal(f"step {now.number} of {now.n_steps}, {now.step}"), refresh=False)
+    bar.initial = now.restored
+    bar.n = now.done
+    bar.refresh()
 
 
 def print_json(document: dict[str, Any], output: Path | None = None) -> None:

@@ -21,12 +21,13 @@ from mixnorm.commands.common import (
     listed,
     messages,
     print_json,
-    progress,
     read_options,
     reading_options,
+    show_progress,
     stoppable,
     subjects_option,
     typed_arguments,
+    work_bar,
 )
 from mixnorm.eeg import (
     PRESETS,
@@ -150,17 +151,13 @@ def _asked(options: dict[str, Any]) -> SelectOptions:
 
 
 def _selected(runs: list, asked: SelectOptions, checkpoint: Checkpoint) -> Selection:
-    with progress(None, "select") as bar, warnings.catch_warnings():
+    with work_bar("select") as bar, warnings.catch_warnings():
 
         def show(message: str) -> None:
             bar.write(for_terminal(message), file=sys.stderr)
 
-        def next_step(name: str) -> None:
-            bar.update()
-            bar.set_description(for_terminal(name))
-
         warnings.showwarning = lambda message, *_: show(f"Warning: {as_options(str(message))}")
-        return select_montage(runs, asked, next_step, replace(checkpoint, progress=show))
+        return select_montage(runs, asked, lambda now: show_progress(bar, now), replace(checkpoint, progress=show))
 
 
 def text(found: SelectionResult) -> str:

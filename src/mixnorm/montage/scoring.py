@@ -20,6 +20,7 @@ from mixnorm.estimators.folds import auc
 from mixnorm.montage.checkpoint import Call, Work
 from mixnorm.montage.intervals import corrected_interval, mean_known, paired_variance
 from mixnorm.montage.orders import Order
+from mixnorm.montage.progress import report_share
 from mixnorm.montage.refits import HeldOutScores, Models, refit
 from mixnorm.montage.trials import SubjectTrials, Training, inner_folds
 
@@ -175,7 +176,10 @@ def _without_fold(
         training.append(Training(scale(train.X), train.signs, folds))
         tests.append((scale(test.X), test.signs) if test.has_both_classes else None)
     ranking = settings.order.rank(training)
-    models = [refit(own, ranking) for own in training]
+    models = []
+    for own in training:
+        report_share((1 + len(models)) / (1 + len(training)))  # the ranking counts as much as one refit
+        models.append(refit(own, ranking))
     return models, [
         None if test is None else HeldOutScores(test[1], model.scores(test[0]))
         for model, test in zip(models, tests, strict=True)

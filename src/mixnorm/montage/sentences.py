@@ -42,7 +42,7 @@ def label(recommended: Recommendation) -> str:
 
 def few_of(recommended: Recommendation, n_all: int) -> str:
     """How many of all electrodes are put forward, and that they were asked for where they were."""
-    asked = "" if recommended.n_asked is None else ", as asked for"
+    asked = ", as asked for" if recommended.verdict == "asked" else ""
     return f"{recommended.n_sensors} of {count(n_all, 'electrode')}{asked}"
 
 

@@ -24,13 +24,15 @@ from mixnorm.montage.reading import SELECTION_NAME
 from mixnorm.montage.result import SelectionResult
 from mixnorm.montage.selection import Selection
 from mixnorm.report.figures import save_figure
-from mixnorm.report.heads import draw_montage, unknown_below
+from mixnorm.report.heads import draw_montage, height_range, unknown_below
 from mixnorm.report.page import PAGE_NAME, write_page
 from mixnorm.report.safe_text import for_figure, for_spreadsheet
 
 # The colours of Okabe and Ito, which people with a colour vision deficiency can tell apart
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#000000")
 _MARKERS = "os^Dv"
+#: Size of the drawn head: inches for its radius.
+_INCHES_PER_UNIT = 5.0 / 2.7
 
 
 def write_selection(selection: SelectionResult, folder: str | Path, figures: bool = True) -> list[Path]:
@@ -129,19 +131,24 @@ def draw_recommended(selection: SelectionResult) -> Any:
     chosen, recommended = selection.chosen, selection.recommended
     weights = {name: float(np.linalg.norm(_floats(chosen.weights[name]))) for name in chosen.sensors}
     spots = unknown_below([None if s.x is None or s.y is None else (s.x, s.y) for s in selection.sensors])
-    figure = require("matplotlib.figure", "report").Figure(figsize=(5.0, 5.2), layout="constrained")
-    axes = figure.subplots()
-    draw_montage(axes, [s.name for s in selection.sensors], spots, weights, 72 * 5.0 / 2.7)
     auc = "unknown" if chosen.auc is None else f"{chosen.auc:.3f}"
     few = f"{sentences.few_of(recommended, len(selection.sensors))}, AUC {auc}"
     unsure = recommended.verdict == "unsure"
-    lines = [
+    title = [
         sentences.headline(recommended),
         f"{sentences.label(recommended).capitalize()}: {few}" if unsure else few,
         _caution(selection, 62),
     ]
-    axes.set_title("\n".join(line for line in lines if line), fontsize=10)
-    figure.supxlabel("Filled: chosen, size by weight. Hollow: not chosen.", fontsize=8)
+    text = "\n".join(line for line in title if line)
+    low, high = height_range(spots)
+    # with room for the title, so that the head has the same size in every figure
+    size = (5.0, 0.4 + 0.16 * text.count("\n") + _INCHES_PER_UNIT * (high - low))
+    figure = require("matplotlib.figure", "report").Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    left_out = draw_montage(axes, [s.name for s in selection.sensors], spots, weights, 72 * _INCHES_PER_UNIT)
+    axes.set_title(text, fontsize=10)
+    names = f" {sentences.count(left_out, 'name')} left out for lack of room." if left_out else ""
+    figure.supxlabel(f"Filled: chosen, size by weight. Hollow: not chosen.{names}", fontsize=8)
     return figure
 
 

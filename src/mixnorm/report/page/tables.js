@@ -30,7 +30,7 @@ function stackWhereTooWide(table) {
   });
 }
 
-const dropText = (drop) => (drop ? `${drop.sensor}: ${changeText(drop.auc_change)}` : DASH);
+const addedText = (drop) => (drop ? `${drop.sensor}: ${gainText(drop)}` : DASH);
 
 /** Returns a function that marks the row of the montage shown. */
 function makeMontageTable({ montages, recommended, sensors }, mark, intervalText) {
@@ -39,11 +39,11 @@ function makeMontageTable({ montages, recommended, sensors }, mark, intervalText
     n === recommended.n_sensors ? make("span", {}, `${n} `, make("small", {}, mark)) : String(n);
   const price = (text) => (priced ? [text] : []);
   const rows = montages.map((m) => [
-    ...[number(m.n_sensors), aucText(m.auc), intervalText(m), dropText(m.drop)],
+    ...[number(m.n_sensors), aucText(m.auc), intervalText(m), addedText(m.drop)],
     ...[...price(plain(m.cost)), m.sensors.join(", ")],
   ]);
   const names = "Names, in order of importance";
-  const heads = ["Electrodes", "AUC", "95 % interval", "Least important, AUC change", ...price("Cost"), names];
+  const heads = ["Electrodes", "AUC", "95 % interval", "Added electrode, AUC gain", ...price("Cost"), names];
   const table = byId("montage-table");
   fillTable(table, "Montages by number of electrodes", heads, rows);
   const rowOf = new Map(montages.map((m, i) => [m.n_sensors, table.tBodies[0].rows[i]]));

@@ -44,7 +44,7 @@ def two_people():
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_selection_says_how_far_it_is_over_all_steps(two_people, tmp_path, n_jobs):
-    options = SelectOptions(n_resamplings=1, n_folds=2, n_jobs=n_jobs, decoders=True, compare=n_jobs == 1)
+    options = SelectOptions(n_resamplings=1, n_folds=2, n_jobs=n_jobs, decoders=True, compare=False)
     told, again = [], []
     checkpoint = Checkpoint(tmp_path, "1")
     select_montage(two_people, options, told.append, checkpoint)

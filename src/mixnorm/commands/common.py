@@ -212,19 +212,18 @@ def progress(total: int | None, what: str) -> tqdm:
 
 
 @contextmanager
-def work_bar(what: str) -> Iterator[tqdm]:
+def work_bar(what: str, seconds: float = 1.0) -> Iterator[tqdm]:
     """A progress bar on stderr for work of which only the share is known, with the time passed and the time left.
 
-    On a terminal it is drawn every second, so that the time goes on also where a part takes long.
+    On a terminal it is drawn every so many seconds, so that the time goes on also where a part takes long.
     """
     form = "{desc}: {percentage:3.0f} %|{bar}| {elapsed} passed, about {remaining} left"
     # smoothing=0: the time left follows from the mean speed, because the parts differ much in length
-    with tqdm(total=1.0, file=sys.stderr, leave=False, bar_format=form, smoothing=0) as bar:
-        bar.set_description_str(what)
+    with tqdm(total=1.0, desc=what, file=sys.stderr, leave=False, bar_format=form, smoothing=0) as bar:
         stop = threading.Event()
 
         def redraw() -> None:
-            while not stop.wait(1.0):
+            while not stop.wait(seconds):
                 bar.refresh()
 
         clock = threading.Thread(target=redraw, daemon=True)

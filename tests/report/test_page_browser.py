@@ -175,6 +175,24 @@ def test_the_decoder_of_the_montage_shown_is_a_file_or_a_command(driver, show):
     assert not by_id(driver, "decoder").is_displayed()
 
 
+def test_letters_are_shown_by_number_of_electrodes_and_repetitions(driver, show):
+    wanted = selection(10)
+    show(wanted)
+    assert not by_id(driver, "letters").is_displayed()
+    right = [[min(1.0, 0.05 * n + 0.04 * r) for r in range(1, 13)] for n in range(1, 11)]
+    wanted["letters"] = {"n_characters": 32, "n_sensors": list(range(1, 11)), "right": right}
+    wanted["recommended"]["n_sensors"] = 6
+    show(wanted)
+    rows = driver.execute_script(
+        "return [...document.querySelectorAll('#letters-table tr')].map((r) => [...r.cells].map((c) => c.textContent))"
+    )
+    repetitions = (1, 2, 3, 5, 10, 12)
+    assert rows[0] == ["Electrodes", *(f"{r}×" for r in repetitions)]
+    expected = [[str(n), *(f"{100 * right[n - 1][r - 1]:.0f} %" for r in repetitions)] for n in (1, 2, 4, 6, 8, 10)]
+    assert rows[1:] == expected
+    assert text(driver, "letters-text").startswith("32 held-out letters; ")
+
+
 #: Middle and ends of the bar of every further electrode, in pixels from above, and the axis to read them by.
 GAINS = """
 const svg = document.querySelector("#gains svg"), box = (e) => e.getBoundingClientRect(), axis = svg.querySelector(".axis");

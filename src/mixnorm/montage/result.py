@@ -264,6 +264,24 @@ class Evoked:
 
 
 @dataclass(frozen=True)
+class Letters:
+    """Shares of the held-out characters that are spelled right, by number of sensors and repetitions.
+
+    ``right[i][r - 1]``: with ``n_sensors[i]`` sensors, after r repetitions, the flash scores simply added up.
+    """
+
+    n_characters: int
+    n_sensors: tuple[int, ...]
+    right: tuple[Trace, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.right) != len(self.n_sensors):
+            raise ValueError(f"right has {len(self.right)} rows for {len(self.n_sensors)} n_sensors.")
+        if len({len(row) for row in self.right}) > 1:
+            raise ValueError("The rows of right differ in length.")
+
+
+@dataclass(frozen=True)
 class SubjectRow:
     """One of several subjects: its own montage, and the AUCs of its own, the common and the pooled decoder."""
 
@@ -296,6 +314,8 @@ class SelectionResult:
         Seconds.
     evoked : Evoked or None
     by_subject : tuple of SubjectRow, or None for a single subject
+    letters : Letters or None
+        Where characters and flash codes are known.
     arguments : tuple of str, or None
         The recordings and options of the command that made it, as typed, without those about what is written.
     """
@@ -310,6 +330,7 @@ class SelectionResult:
     times: tuple[float, ...] = field(repr=False)
     evoked: Evoked | None = field(repr=False)
     by_subject: tuple[SubjectRow, ...] | None = field(repr=False)
+    letters: Letters | None = field(default=None, repr=False)
     arguments: tuple[str, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

@@ -24,13 +24,14 @@ from mixnorm.montage.checkpoint import Call, Checkpoint, Work, digest
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.decoders import MontageDecoders, new_subject_aucs, trials_of, with_decoder_files
 from mixnorm.montage.intervals import mean_known
+from mixnorm.montage.letters_right import letters_of
 from mixnorm.montage.orders import EliminationOrder, Order, compared_orders
 from mixnorm.montage.plain import number, numbers
-from mixnorm.montage.plan import DECODERS, MONTAGES, PATH, STABILITY, steps_of, subject_step
 from mixnorm.montage.progress import Progress, Tracker
 from mixnorm.montage.recommendation import Choice, choose, recommend
 from mixnorm.montage.result import Curve, NoTransfer, Path, SelectionResult, SubjectRow
 from mixnorm.montage.scoring import ScoredMontages, score_montages, usable_folds
+from mixnorm.montage.steps import DECODERS, MONTAGES, PATH, STABILITY, steps_of, subject_step
 from mixnorm.montage.trials import SubjectTrials
 from mixnorm.subjects.multitask_cv import MultiTaskGroupSVCCV
 
@@ -153,6 +154,7 @@ def select_montage(
         times=numbers(design.times),
         evoked=evoked_of(design),
         by_subject=rows,
+        letters=letters_of(design, case.names, case.subjects, found),
         decoder=decoders.pooled,
         decoders=decoders.by_subject,
         decoders_by_size=by_size,

@@ -13,6 +13,7 @@ const timers = {};
 writeAnswer();
 writeSure();
 fillSubjects(selection.by_subject);
+fillLetters(selection);
 const markRow = makeMontageTable(selection, mark, intervalText);
 const markPath = makePath(selection.path);
 const head = makeHead(sensors, look);

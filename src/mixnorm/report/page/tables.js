@@ -53,6 +53,23 @@ function makeMontageTable({ montages, recommended, sensors }, mark, intervalText
   };
 }
 
+const SHOWN_REPETITIONS = [1, 2, 3, 5, 10, 15, 20, 30];
+
+/** Letters by number of electrodes (each doubling, the chosen number and all) and repetitions. */
+function fillLetters({ letters, recommended }) {
+  byId("letters").hidden = !letters;
+  if (!letters) return;
+  const { n_sensors: sizes, right, n_characters: total } = letters;
+  const last = right[0].length;
+  const repetitions = [...SHOWN_REPETITIONS.filter((r) => r < last), last];
+  const shown = sizes.filter((n, i) => Number.isInteger(Math.log2(n)) || i === sizes.length - 1 || n === recommended.n_sensors);
+  const rows = shown.map((n) => [String(n), ...repetitions.map((r) => percent(right[sizes.indexOf(n)][r - 1]))]);
+  const heads = repetitions.map((r) => `${r}\u00d7`);
+  fillTable(byId("letters-table"), "Letters spelled right", ["Electrodes", ...heads], rows);
+  byId("letters-text").textContent =
+    `${count(total, "held-out letter")}; the scores of the flashes are added up over the repetitions.`;
+}
+
 function fillSubjects(rows) {
   byId("subjects").hidden = !rows?.length;
   if (!rows?.length) return;

@@ -25,6 +25,10 @@ from mixnorm.montage.refits import HeldOutScores, Models, refit
 from mixnorm.montage.trials import SubjectTrials, Training, inner_folds
 
 
+#: Work of the ranking relative to that of the refits of one subject; only for the progress that is shown.
+_RANKING = 0.2
+
+
 @dataclass(frozen=True, eq=False)
 class ScoredMontages:
     """What `score_montages` returns, for T subjects and J outer folds.
@@ -178,7 +182,7 @@ def _without_fold(
     ranking = settings.order.rank(training)
     models = []
     for own in training:
-        report_share((1 + len(models)) / (1 + len(training)))  # the ranking counts as much as one refit
+        report_share((_RANKING + len(models)) / (_RANKING + len(training)))
         models.append(refit(own, ranking))
     return models, [
         None if test is None else HeldOutScores(test[1], model.scores(test[0]))

@@ -11,7 +11,7 @@ MONTAGES, STABILITY, PATH, DECODERS = "montages and their scores", "stability", 
 #: Work relative to that of ranking and refitting in one fold of one subject: one half-sample pair of stability
 #: selection, the path in one fold, another order in one fold, the decoders of one montage. Measured roughly: they
 #: decide only how good the first estimates of the time left are.
-_PAIR, _PATH, _ORDER, _DECODER = 0.1, 0.05, 0.25, 0.05
+_PAIR, _PATH, _ORDER, _DECODER = 0.01, 0.05, 0.5, 0.02
 
 
 def subject_step(name: str) -> str:

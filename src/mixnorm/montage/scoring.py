@@ -24,7 +24,6 @@ from mixnorm.montage.progress import report_share
 from mixnorm.montage.refits import HeldOutScores, Models, refit
 from mixnorm.montage.trials import SubjectTrials, Training, inner_folds
 
-
 #: Work of the ranking relative to that of the refits of one subject; only for the progress that is shown.
 _RANKING = 0.2
 

@@ -369,9 +369,9 @@ def timed(options):
     start = time.process_time()
     last = [start]
 
-    def progress(step):
+    def progress(reached):
         now = time.process_time()
-        print(f"  {now - last[0]:.1f} s; {step}", flush=True)
+        print(f"  {now - last[0]:.1f} s; {reached.step}, {reached.done:.0%}", flush=True)
         last[0] = now
 
     found = select_montage(design, SelectOptions(compare=False), progress)

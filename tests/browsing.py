@@ -11,7 +11,8 @@ for (let k = Number(slider.min); k <= Number(slider.max); k++) {
   slider.dispatchEvent(new Event("input"));
   found.push({
     n: text("n-sensors"), auc: text("auc"), interval: text("interval"), names: text("names"),
-    drop: [text("drop-sensor"), text("drop-change")],
+    drop: [text("drop-sensor"), text("drop-change")], next: [text("next-sensor"), text("next-gain")],
+    all: [text("all-auc"), text("all-gain")],
     lit: [...document.querySelectorAll('#scalp .electrode[data-chosen="true"]')].map((e) => e.dataset.name).filter(Boolean),
     radii: Object.fromEntries([...document.querySelectorAll("g.electrode[data-name]")].map(
       (e) => { const c = e.querySelector(".disc"); return [e.dataset.name, Number(c.getAttribute("r")) + Number(c.getAttribute("stroke-width")) / 2]; })),

@@ -48,6 +48,7 @@ def selection(n_sensors=8, *, names=None, seed=0, subjects=("S1",), stability=Tr
             "target": {name: (3 * waves[name] + 0.2 * rng.standard_normal(len(TIMES))).tolist() for name in names},
         },
         "by_subject": _by_subject(subjects, order, rng) if len(subjects) > 1 else None,
+        "arguments": [f"{name}.mat" for name in subjects],
     }
     # the document as it is written, with its sentences
     return selection_from_json({**found, **changes}).to_json()
@@ -97,7 +98,11 @@ def _montage(chosen, auc, waves, rng):
         "low": float(auc[n - 1] - 0.025),
         "high": float(auc[n - 1] + 0.02),
         "cost": float(n),
-        "drop": {"sensor": chosen[-1], "auc_change": float(auc[n - 2] - auc[n - 1])} if n > 1 else None,
+        "drop": {"sensor": chosen[-1], "auc_change": float(auc[n - 2] - auc[n - 1]), "standard_error": 0.004}
+        if n > 1
+        else None,
+        "below_all": float(auc[-1] - auc[n - 1]),
+        "below_all_error": 0.006 if n < len(auc) else 0.0,
         "weights": {s: (a * (waves[s] + 0.2 * rng.standard_normal(24))).tolist() for s, a in zip(chosen, size)},
         "patterns": {s: (2 * waves[s] + 0.05 * rng.standard_normal(24)).tolist() for s in chosen},
     }

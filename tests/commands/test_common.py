@@ -1,6 +1,8 @@
+import io
 import json
 import math
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +22,13 @@ from mixnorm.commands.common import (
     read_options,
     reading_options,
     reject_option,
+    show_progress,
     subjects_option,
+    typed_arguments,
+    work_bar,
 )
 from mixnorm.eeg import EpochedRecording, Events, Preparation, RecordingError, prepare, simulated_recording
+from mixnorm.montage.progress import Progress
 
 
 def test_json_has_null_for_what_does_not_exist(tmp_path, capsys):
@@ -60,6 +66,60 @@ def test_progress_goes_to_stderr(capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "fits" in captured.err
+
+
+def test_a_bar_over_all_steps_shows_the_share_and_the_time_left(capsys, monkeypatch):
+    """A quarter of the work was restored; the next quarter took ten seconds, so that the rest takes twenty more."""
+    now = [1000.0]
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+    with work_bar("select") as bar:
+        show_progress(bar, Progress("montages", 1, 3, 0.25, 0.25))
+        now[0] += 10
+        show_progress(bar, Progress("stability\x1b[31m", 2, 3, 0.5, 0.25))
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    shown = [part.strip() for part in captured.err.split("\r") if part.strip()]
+    assert shown[0].startswith("select:   0 %")
+    assert shown[1].startswith("step 1 of 3, montages:  25 %")
+    assert shown[1].endswith("00:00 passed, about ? left")
+    assert shown[2].startswith(r"step 2 of 3, stability\x1b[31m:  50 %")
+    assert shown[2].endswith("00:10 passed, about 00:20 left")
+
+
+def test_on_a_terminal_the_time_goes_on_while_nothing_is_finished(monkeypatch):
+    class Terminal(io.StringIO):
+        drawn = 0
+
+        def isatty(self):
+            return True
+
+        def write(self, text):
+            self.drawn += "passed" in text
+            return super().write(text)
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with work_bar("select", seconds=0.01):
+        for _ in range(2000):  # until it was drawn again
+            if terminal.drawn > 2:
+                break
+            time.sleep(0.01)
+    assert terminal.drawn > 2
+
+
+def test_arguments_are_given_back_as_typed_without_those_left_out():
+    @click.command()
+    @click.argument("recordings", nargs=-1)
+    @click.option("--keep")
+    @click.option("--out", default="there")
+    @click.option("--folds", "n_folds", type=int)
+    @reading_options
+    def command(**_):
+        click.echo(json.dumps(typed_arguments(("out",))))
+
+    given = ["--target", "a b", "my file.edf", "--out", "here", "--target", "c", "x.edf", "--folds", "3"]
+    found = json.loads(CliRunner().invoke(command, given).output)
+    assert found == ["my file.edf", "x.edf", "--folds", "3", "--target", "a b", "--target", "c"]
 
 
 def test_options_about_reading_reach_the_reader():

@@ -65,7 +65,7 @@ def test_one_json_object_and_nothing_else_on_stdout(done):
     assert shown["source"]["recordings"] == ["sub-A_ses-1_raw.fif"]
     methods = [curve["method"] for curve in shown["curves"]]
     assert methods[:3] == ["mixnorm", "SNR ranking", "backward elimination"]
-    assert methods[-1] == "standard 8-channel cap"
+    assert methods[-1] == "standard 8-channel cap, 5 of its electrodes"
     assert shown["curves"][-1]["n_sensors"] == [5]
     assert shown["stability"]["n_resamplings"] == 3
     assert str(folder / "selection.json") in result.stderr
@@ -104,7 +104,7 @@ def test_in_words(recording, tmp_path):
     result = run(recording, "--out", tmp_path / "out", "--sensors", 2, *QUICK)
     assert result.exit_code == 0, result.output
     assert "240 trials, 40 of them targets; 2 folds by character" in result.stdout
-    assert re.search(r"2 of 5 electrodes: \w+, \w+", result.stdout)
+    assert re.search(r"2 of 5 electrodes, as asked for: \w+, \w+", result.stdout)
     assert "2 electrodes were asked for" in result.stdout
     assert "may be optimistic" in result.stdout
     document = json.loads((tmp_path / "out" / "selection.json").read_text(encoding="utf-8"))
@@ -195,6 +195,17 @@ def test_no_processes_are_refused(recording, tmp_path):
     assert "the number of processes must be at least 1" in result.output
 
 
+def test_the_table_lists_the_sizes_of_the_page_with_the_gain_of_every_electrode():
+    found = selection(64)
+    rows = [line.split() for line in text(typed(found)).splitlines() if re.match(r" +\d+  ", line)]
+    assert [int(row[0]) for row in rows] == [montage["n_sensors"] for montage in found["montages"]]
+    for row, montage in zip(rows[1:], found["montages"][1:], strict=True):
+        gain = float(row[5].replace("−", "-"))
+        assert gain == pytest.approx(-montage["drop"]["auc_change"], abs=5.1e-4)
+        assert row[6:9] == ["±", f"{montage['drop']['standard_error']:.3f}", montage["drop"]["sensor"]]
+    assert found["recommended"]["trade"] in text(typed(found))
+
+
 @pytest.mark.parametrize("best", [1, 5, 7])
 def test_the_table_shows_the_best_montage_wherever_it_is(best):
     found = selection(12)
@@ -276,6 +287,7 @@ def test_files_of_nobody_are_sessions_of_one_person_and_said_to_be(two_people, t
     )
     assert result.exit_code == 0, result.output
     assert "Note: 2 recordings do not name their subject (rec_raw.fif, rec_raw.fif) and" in result.stderr
+    assert "2 recordings do not name their subject (rec_raw.fif, rec_raw.fif) and" in result.stdout
     assert "Warning: VEOG: by their names not EEG electrodes" in result.stderr
     assert "exclude them with --drop VEOG or --forbid" in result.stderr
     assert "Note: the folds are the sessions; --folds is used only with a single session." in result.stderr

@@ -144,7 +144,7 @@ def test_rings_are_as_wide_as_sensors_were_chosen_often(results):
     assert pz.get_markeredgewidth() == pytest.approx(2 / 3 * cz.get_markeredgewidth())
     assert fz.get_markersize() < pz.get_markersize()
     shown = [text.get_text() for text in axes.texts]
-    assert sorted(shown) == ["Cz", "Pz"]
+    assert sorted(shown) == ["Cz", "Position unknown:", "Pz"]
 
 
 def test_the_best_model_is_marked_where_it_lies(results):

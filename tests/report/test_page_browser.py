@@ -3,6 +3,7 @@
 import re
 import time
 
+import numpy as np
 import pytest
 
 from browsing import EVERY_MONTAGE, auc, by_id, hide, text, wait_until
@@ -32,8 +33,19 @@ def test_slider_changes_everything_consistently_with_the_selection(driver, show,
             assert seen["drop"] == ["–", "the only electrode"]
         else:
             change = montage["drop"]["auc_change"]
-            sign = "±" if abs(change) < 0.0005 else "−" if change < 0 else "+"
-            assert seen["drop"] == [montage["drop"]["sensor"], f"without it: AUC {sign}{auc(abs(change))}"]
+            assert seen["drop"] == [montage["drop"]["sensor"], f"without it: AUC {signed(change)} ± .004"]
+        if n == n_sensors:
+            assert seen["next"] == ["–", "there is no other"]
+            assert seen["all"] == [auc(montage["auc"]), "this montage"]
+        else:
+            added = wanted["montages"][n]["drop"]
+            assert seen["next"] == [added["sensor"], f"with it: AUC {signed(-added['auc_change'])} ± .004"]
+            all_of_them = wanted["montages"][-1]["auc"]
+            assert seen["all"] == [auc(all_of_them), f"AUC {signed(montage['below_all'])} ± .006"]
+
+
+def signed(change):
+    return f"{'' if abs(change) < 0.0005 else '−' if change < 0 else '+'}{auc(abs(change))}"
 
 
 def test_a_method_that_was_not_tried_with_as_many_says_with_how_many(driver, show):
@@ -67,6 +79,7 @@ def test_the_answer_comes_first(driver, show):
         == f"{n} of 64 electrodes: AUC {auc(best['auc'])} {interval}; all electrodes: {auc(whole['auc'])}"
     )
     assert by_id(driver, "reason").text == wanted["recommended"]["reason"]
+    assert by_id(driver, "trade").text == wanted["recommended"]["trade"]
     assert not by_id(driver, "caution").is_displayed()
     assert by_id(driver, "recommended-names").text == ", ".join(best["sensors"])
     assert by_id(driver, "optimistic").text.startswith("Only one session: training and held-out trials")
@@ -92,6 +105,8 @@ def test_table_holds_every_montage_and_every_subject(driver, show):
     assert [row[0].split()[0] for row in rows] == [str(n) for n in range(1, 11)]
     assert [row[1] for row in rows] == [auc(montage["auc"]) for montage in wanted["montages"]]
     assert [row[-1] for row in rows] == [", ".join(montage["sensors"]) for montage in wanted["montages"]]
+    gains = [f"{m['drop']['sensor']}: {signed(-m['drop']['auc_change'])} ± .004" for m in wanted["montages"][1:]]
+    assert [row[3] for row in rows] == ["–", *gains]
     subjects = driver.execute_script(
         "return [...document.querySelectorAll('#subject-table tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))"
     )
@@ -115,6 +130,100 @@ def test_a_caution_is_next_to_the_recommendation(driver, show):
     assert by_id(driver, "reason").rect["y"] < caution.rect["y"] < by_id(driver, "recommended-names").rect["y"]
     # before the first card, so that nobody must scroll to it
     assert caution.rect["y"] + caution.rect["height"] < by_id(driver, "panel").rect["y"]
+
+
+def test_a_montage_that_was_asked_for_is_called_that(driver, show):
+    wanted = selection(8)
+    wanted["recommended"] |= {"verdict": "asked", "n_asked": 3, "n_sensors": 3}
+    show(wanted)
+    assert by_id(driver, "answer").text.startswith("3 of 8 electrodes, as asked for: AUC ")
+    assert by_id(driver, "return").text == "Asked for: 3"
+    seen = driver.find_element("tag name", "body").text
+    assert "recommended" not in seen.lower()
+    assert seen.count("asked for") >= 4  # answer, reason, key of the curve, table
+
+
+def test_several_recordings_without_a_subject_are_said_to_be_taken_for_one_person(driver, show):
+    wanted = selection(8)
+    show(wanted)
+    assert not by_id(driver, "one-subject").is_displayed()
+    wanted["source"]["unnamed"] = ["a.edf", "b.edf", "c.edf"]
+    wanted["recommended"] |= {
+        "verdict": "unsure",
+        "no_transfer": {"sessions": ["c"], "auc": [0.48], "low": [0.41], "high": [0.55]},
+    }
+    show(wanted)
+    note = by_id(driver, "one-subject")
+    assert note.text.startswith("3 recordings do not name their subject (a.edf, b.edf, c.edf) and are treated as")
+    assert note.rect["y"] + note.rect["height"] < by_id(driver, "panel").rect["y"]
+    assert by_id(driver, "answer").text == HEADLINE
+    assert by_id(driver, "caution").text.startswith("A decoder of the other recordings is not better than chance on c")
+    assert by_id(driver, "trade").text == ""
+
+
+def test_the_decoder_of_the_montage_shown_is_a_file_or_a_command(driver, show):
+    wanted = selection(8)
+    wanted["arguments"] = ["my file.edf", "--keep", "Cz"]
+    wanted["montages"][2]["decoder"] = "decoders/montage-3.mixnorm"
+    show(wanted, hash_="#k=2")
+    command = "mixnorm select 'my file.edf' --keep Cz --sensors 2 --out electrodes-2"
+    assert by_id(driver, "decoder").text.split("\n")[0] == f"To get the decoder of this montage: {command}"
+    by_id(driver, "more").click()
+    assert text(driver, "decoder-code") == "decoders/montage-3.mixnorm"
+    wanted["arguments"] = None
+    show(wanted, hash_="#k=2")
+    assert not by_id(driver, "decoder").is_displayed()
+
+
+def test_letters_are_shown_by_number_of_electrodes_and_repetitions(driver, show):
+    wanted = selection(10)
+    show(wanted)
+    assert not by_id(driver, "letters").is_displayed()
+    right = [[min(1.0, 0.05 * n + 0.04 * r) for r in range(1, 13)] for n in range(1, 11)]
+    wanted["letters"] = {"n_characters": 32, "n_sensors": list(range(1, 11)), "right": right}
+    wanted["recommended"]["n_sensors"] = 6
+    show(wanted)
+    rows = driver.execute_script(
+        "return [...document.querySelectorAll('#letters-table tr')].map((r) => [...r.cells].map((c) => c.textContent))"
+    )
+    repetitions = (1, 2, 3, 5, 10, 12)
+    assert rows[0] == ["Electrodes", *(f"{r}×" for r in repetitions)]
+    expected = [[str(n), *(f"{100 * right[n - 1][r - 1]:.0f} %" for r in repetitions)] for n in (1, 2, 4, 6, 8, 10)]
+    assert rows[1:] == expected
+    assert text(driver, "letters-text").startswith("32 held-out letters; ")
+
+
+#: Middle and ends of the bar of every further electrode, in pixels from above, and the axis to read them by.
+GAINS = """
+const svg = document.querySelector("#gains svg"), box = (e) => e.getBoundingClientRect(), axis = svg.querySelector(".axis");
+const middle = (e) => (box(e).top + box(e).bottom) / 2;
+return {
+  values: [...axis.querySelectorAll("text")].map((t) => Number(t.textContent.replace("−", "-"))),
+  tops: [...axis.querySelectorAll("line")].map(middle),
+  points: [...svg.querySelectorAll(".gains circle")].map(middle),
+  bars: [...svg.querySelectorAll(".gains line")].map((e) => [box(e).top, box(e).bottom]),
+  marked: middle(svg.querySelector(".here-dot")), seen: svg.querySelector(".here-dot").checkVisibility({ visibilityProperty: true }),
+};
+"""
+
+
+def test_what_each_further_electrode_adds_is_drawn_with_its_error(driver, show):
+    wanted = selection(10)
+    for place, montage in enumerate(wanted["montages"][1:]):
+        montage["drop"] |= {"auc_change": 0.004 * place - 0.02, "standard_error": 0.003 + 0.001 * place}
+    show(wanted, hash_="#k=4")
+    seen = driver.execute_script(GAINS)
+    slope, start = np.polyfit(seen["values"], seen["tops"], 1)
+    drops = [montage["drop"] for montage in wanted["montages"][1:]]
+    gains = np.array([-drop["auc_change"] for drop in drops])
+    errors = np.array([drop["standard_error"] for drop in drops])
+    np.testing.assert_allclose(seen["points"], start + slope * gains, atol=1)
+    np.testing.assert_allclose([top for top, _ in seen["bars"]], start + slope * (gains + errors), atol=1.2)
+    np.testing.assert_allclose([low for _, low in seen["bars"]], start + slope * (gains - errors), atol=1.2)
+    # the electrode that would be added to the four
+    assert seen["marked"] == pytest.approx(seen["points"][3], abs=0.6)
+    driver.execute_script("location.hash = '#k=10'")
+    wait_until(lambda: not driver.execute_script(GAINS)["seen"])
 
 
 @pytest.mark.parametrize(("n_asked", "mark"), [(None, "smallest near the best"), (2, "asked for")])

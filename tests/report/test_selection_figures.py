@@ -2,10 +2,14 @@
 
 import csv
 import json
+import re
+from itertools import combinations
 
+import numpy as np
 import pytest
 from matplotlib.text import Text
 
+from browsing import hide
 from mixnorm.report.safe_text import from_spreadsheet
 from mixnorm.report.selection_files import draw_curves, draw_recommended, write_selection
 from selections import selection, typed
@@ -74,7 +78,48 @@ def test_a_number_that_was_asked_for_is_not_called_recommended(draw, verdict):
         wanted["recommended"] |= {"verdict": "asked", "n_asked": wanted["recommended"]["n_sensors"]}
     found = words(draw(typed(wanted)))
     assert "recommended" not in found if verdict == "asked" or draw is draw_recommended else "recommended" in found
-    assert ("asked for" in found) == (verdict == "asked" and draw is draw_curves)
+    assert ("asked for" in found) == (verdict == "asked")
+
+
+def scattered(count):
+    """Electrodes all over the head, closer together than names are long; all of them are chosen."""
+    found = selection(names=[f"E{number + 1}" for number in range(count)])
+    turn, radius = 2.4 * np.arange(count), np.sqrt((np.arange(count) + 0.5) / count)
+    for sensor, x, y in zip(found["sensors"], radius * np.cos(turn), radius * np.sin(turn), strict=True):
+        sensor |= {"x": float(x), "y": float(y)}
+    found["recommended"] |= {"n_sensors": count, "best_n_sensors": count}
+    return found
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: scattered(128), lambda: scattered(64), lambda: hide(scattered(40), 25), lambda: unsure(scattered(64))],
+)
+def test_no_two_names_on_the_head_overlap_and_none_is_lost_silently(make):
+    wanted = make()
+    figure = draw_recommended(typed(wanted))
+    figure.draw_without_rendering()
+    boxes = {text.get_text(): text.get_window_extent() for text in figure.axes[0].texts}
+    # letters have no room above and below within their box
+    apart = [(a, b) for a, b in combinations(boxes, 2) if boxes[a].padded(-1).overlaps(boxes[b].padded(-1))]
+    assert apart == []
+    missing = {sensor["name"] for sensor in wanted["sensors"]} - set(boxes)
+    left_out = re.search(r"(\d+) names? left out for lack of room", words(figure))
+    assert len(missing) == (int(left_out[1]) if left_out else 0)
+    assert len(missing) < len(wanted["sensors"]) / 2
+
+
+def test_the_head_says_which_positions_are_unknown():
+    assert "Position unknown" not in words(draw_recommended(typed(selection(8))))
+    some = draw_recommended(typed(hide(selection(64), 25)))
+    assert "Position unknown:" in words(some)
+    lowest = min(line.get_ydata().min() for line in some.axes[0].lines)
+    assert some.axes[0].get_ylim()[0] < lowest
+    none = draw_recommended(typed(hide(selection(8), 8)))
+    assert "Position unknown:" in words(none)
+    # without any position there is no head: every line is an electrode
+    assert {len(line.get_xdata()) for line in none.axes[0].lines} == {1}
+    assert len(none.axes[0].lines) == 8
 
 
 def rows(folder):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
+from click.core import ParameterSource
 from tqdm import tqdm
 
 from mixnorm import load
@@ -26,8 +26,10 @@ from mixnorm.core.files import write_text
 from mixnorm.eeg import Decoder, EpochedRecording, Preparation, Recording, RecordingError
 from mixnorm.eeg.design import default_preparation
 from mixnorm.eeg.positions import no_electrodes
-from mixnorm.eeg.readers.options import NOBODY
+from mixnorm.eeg.readers.labels import unnamed_recordings
 from mixnorm.eeg.rejection import check_reject
+from mixnorm.montage.progress import Progress
+from mixnorm.montage.sentences import one_subject
 from mixnorm.report.safe_text import for_json, for_terminal
 
 AnyRun = Recording | EpochedRecording
@@ -103,6 +105,20 @@ def read_options(reading: dict[str, Any]) -> dict[str, Any]:
     """Command-line options as keywords of `mixnorm.eeg.read_recordings`."""
     lists = {name: listed(reading[name]) for name in ("ch_names", "subjects") if name in reading}
     return {**reading, **lists}
+
+
+def typed_arguments(leave_out: Collection[str]) -> tuple[str, ...]:
+    """The arguments of the command that is running, as they were typed, without some of its options."""
+    context = click.get_current_context()
+    given: list[str] = []
+    for parameter in sorted(context.command.params, key=lambda one: isinstance(one, click.Option)):
+        typed = context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+        if not typed or parameter.name in leave_out:
+            continue
+        value = context.params[parameter.name]
+        for one in value if isinstance(value, tuple) else (value,):
+            given += [parameter.opts[0], str(one)] if isinstance(parameter, click.Option) else [str(one)]
+    return tuple(given)
 
 
 def listed(given: str | None) -> tuple[str, ...]:
@@ -208,14 +224,9 @@ def describe(runs: Sequence[AnyRun], named: Collection[str] = (), forbid: bool =
             f"that they may be selected; exclude them with {drop}{' or --forbid' if forbid else ''}"
         )
         click.echo(for_terminal(message), err=True)
-    unnamed = [Path(run.source).name for run in runs if np.all(np.asarray(run.subject) == NOBODY)]
-    if len(unnamed) > 1:
-        names = ", ".join(unnamed[:3]) + (", …" if len(unnamed) > 3 else "")
-        click.echo(
-            f"Note: {len(unnamed)} recordings do not name their subject ({names}) and are "
-            "treated as recordings of one subject; name the subject of each with --subjects A,B,…",
-            err=True,
-        )
+    unnamed = one_subject(unnamed_recordings(runs))
+    if unnamed:
+        click.echo(for_terminal(f"Note: {unnamed}"), err=True)
 
 
 def check_writable(path: Path, option: str) -> None:
@@ -244,6 +255,40 @@ def load_decoder(path: Path) -> Decoder:
 def progress(total: int | None, what: str) -> tqdm:
     """A progress bar on stderr."""
     return tqdm(total=total, desc=what, file=sys.stderr, leave=False)
+
+
+@contextmanager
+def work_bar(what: str, seconds: float = 1.0) -> Iterator[tqdm]:
+    """A progress bar on stderr for work of which only the share is known, with the time passed and the time left.
+
+    On a terminal it is drawn every so many seconds, so that the time goes on also where a part takes long.
+    """
+    form = "{desc}: {percentage:3.0f} %|{bar}| {elapsed} passed, about {remaining} left"
+    # smoothing=0: the time left follows from the mean speed, because the parts differ much in length
+    with tqdm(total=1.0, desc=what, file=sys.stderr, leave=False, bar_format=form, smoothing=0) as bar:
+        stop = threading.Event()
+
+        def redraw() -> None:
+            while not stop.wait(seconds):
+                bar.refresh()
+
+        clock = threading.Thread(target=redraw, daemon=True)
+        if sys.stderr.isatty():
+            clock.start()
+        try:
+            yield bar
+        finally:
+            stop.set()
+            if clock.is_alive():
+                clock.join()
+
+
+def show_progress(bar: tqdm, now: Progress) -> None:
+    """Bring a `work_bar` to the progress of a selection; what was restored does not count for the speed."""
+    bar.set_description_str(for_terminal(f"step {now.number} of {now.n_steps}, {now.step}"), refresh=False)
+    bar.initial = now.restored
+    bar.n = now.done
+    bar.refresh()
 
 
 def print_json(document: dict[str, Any], output: Path | None = None) -> None:

@@ -22,12 +22,14 @@ from mixnorm.commands.common import (
     messages,
     preparation_of,
     print_json,
-    progress,
     read_options,
     reading_options,
     reject_option,
+    show_progress,
     stoppable,
     subjects_option,
+    typed_arguments,
+    work_bar,
 )
 from mixnorm.eeg import (
     PRESETS,
@@ -39,13 +41,14 @@ from mixnorm.eeg import (
     select_montage,
 )
 from mixnorm.montage import sentences
+from mixnorm.montage.decoders import DECODERS_FOLDER
 from mixnorm.montage.result import Montage, SelectionResult, SubjectRow
 from mixnorm.report.safe_text import for_terminal
 from mixnorm.report.selection_files import write_decoders, write_selection
 from mixnorm.study.units import code_version
 
-#: Numbers of electrodes in the table, beside the chosen, the best and the largest.
-_SHOWN = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+#: Options that do not change which electrodes are chosen; the page shows the command without them.
+_ABOUT_OUTPUT = ("sensors", "out", "resamplings", "compare", "figures", "decoders", "jobs", "as_json")
 
 
 @click.command()
@@ -81,6 +84,9 @@ _SHOWN = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
     help="Also score other ways to choose electrodes on the same folds.",
 )
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw figures as PNG and SVG.")
+@click.option(
+    "--decoders", is_flag=True, help="Write a decoder for every number of electrodes, not only the chosen one."
+)
 @jobs_option
 @subjects_option
 @reading_options
@@ -102,6 +108,7 @@ def select(recordings: tuple[str, ...], out: Path | None, figures: bool, as_json
         checkpoint = Checkpoint(folder / ".parts", repr(code_version()))
         with stoppable(checkpoint.folder):
             found = _selected(runs, asked, checkpoint)
+        found = replace(found, arguments=typed_arguments(_ABOUT_OUTPUT))
         # decoders first: they cannot be made from selection.json again
         files = [*write_decoders(found, folder), *write_selection(found, folder, figures)]
         checkpoint.remove()
@@ -113,7 +120,10 @@ def select(recordings: tuple[str, ...], out: Path | None, figures: bool, as_json
     else:
         click.echo(text(found))
     for path in files:
-        click.echo(str(path), err=True)
+        if path.parent == folder:
+            click.echo(str(path), err=True)
+    if asked.decoders:
+        click.echo(f"{folder / DECODERS_FOLDER}: decoders of every montage", err=True)
 
 
 def _check_writable(folder: Path) -> None:
@@ -139,27 +149,23 @@ def _asked(options: dict[str, Any]) -> SelectOptions:
         n_resamplings=options.pop("resamplings"),
         compare=options.pop("compare"),
         n_jobs=options.pop("jobs"),
+        decoders=options.pop("decoders"),
     )
 
 
 def _selected(runs: list, asked: SelectOptions, checkpoint: Checkpoint) -> Selection:
-    with progress(None, "select") as bar, warnings.catch_warnings():
+    with work_bar("select") as bar, warnings.catch_warnings():
 
         def show(message: str) -> None:
             bar.write(for_terminal(message), file=sys.stderr)
 
-        def next_step(name: str) -> None:
-            bar.update()
-            bar.set_description(for_terminal(name))
-
         warnings.showwarning = lambda message, *_: show(f"Warning: {as_options(str(message))}")
-        return select_montage(runs, asked, next_step, replace(checkpoint, progress=show))
+        return select_montage(runs, asked, lambda now: show_progress(bar, now), replace(checkpoint, progress=show))
 
 
 def text(found: SelectionResult) -> str:
     """A selection in words."""
     source, recommended = found.source, found.recommended
-    chosen = f"{recommended.n_sensors} of {sentences.count(len(found.sensors), 'electrode')}"
     lines = [
         f"{sentences.count(source.n_trials, 'trial')}, {source.n_targets} of them targets; "
         f"{sentences.count(source.folds.count, 'fold')} by {' and '.join(source.folds.kinds)}",
@@ -167,9 +173,11 @@ def text(found: SelectionResult) -> str:
         *_table(found),
         "",
         f"{sentences.headline(recommended)}." if sentences.headline(recommended) else None,
-        f"{chosen}: {_names(found.montage)}",
+        f"{sentences.few_of(recommended, len(found.sensors))}: {_names(found.montage)}",
         sentences.reason(recommended),
-        sentences.caution(recommended),
+        _shown(sentences.trade(found)),
+        _shown(sentences.caution(recommended)),
+        _shown(sentences.one_subject(source.unnamed)),
         *_by_subject(found.by_subject or ()),
         sentences.stability(found.stability) if found.stability else None,
         sentences.optimistic(source.folds),
@@ -177,16 +185,21 @@ def text(found: SelectionResult) -> str:
     return "\n".join(line for line in lines if line is not None)
 
 
+def _shown(sentence: str | None) -> str | None:
+    """A sentence that may contain names from a recording."""
+    return None if sentence is None else for_terminal(sentence)
+
+
 def _names(names: Iterable[str]) -> str:
     return ", ".join(for_terminal(name) for name in names)
 
 
 def _table(found: SelectionResult) -> list[str]:
-    """Some of the montages, among them the chosen one, the best and the largest."""
-    recommended, largest = found.recommended, found.montages[-1].n_sensors
+    """All montages, as on the page."""
+    recommended = found.recommended
     marked = {sentences.label(recommended): recommended.n_sensors, "best": recommended.best_n_sensors}
-    rows = [one for one in found.montages if one.n_sensors in (*_SHOWN, *marked.values(), largest)]
-    return ["electrodes  AUC    95 % interval   added electrode", *(_row(one, marked) for one in rows)]
+    head = "electrodes  AUC    95 % interval   gain ± std. error  added electrode"
+    return [head, *(_row(one, marked) for one in found.montages)]
 
 
 def _row(montage: Montage, marked: dict[str, int]) -> str:
@@ -194,7 +207,10 @@ def _row(montage: Montage, marked: dict[str, int]) -> str:
     span = f"{montage.low:.3f} … {montage.high:.3f}" if known else "–"
     marks = [word for word, n_sensors in marked.items() if n_sensors == montage.n_sensors]
     mark = f"  ← {', '.join(marks)}" if marks else ""
-    return f"{montage.n_sensors:10d}  {_auc(montage.auc):5s}  {span:15s} {_names(montage.sensors[-1:])}{mark}"
+    drop = montage.drop
+    gain = sentences.change(-drop.auc_change, drop.standard_error) if drop and drop.auc_change is not None else "–"
+    added = _names(montage.sensors[-1:])
+    return f"{montage.n_sensors:10d}  {_auc(montage.auc):5s}  {span:15s} {gain:17s}  {added}{mark}"
 
 
 def _by_subject(rows: Sequence[SubjectRow]) -> list[str]:

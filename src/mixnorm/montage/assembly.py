@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from mixnorm.eeg.design import Design
 from mixnorm.eeg.positions import on_page
 from mixnorm.eeg.preparation import Preparation
+from mixnorm.eeg.readers.labels import unnamed_recordings
 from mixnorm.eeg.splitting import Folds
 from mixnorm.estimators.stability import StabilitySelection
 from mixnorm.montage.constraints import Constraints
-from mixnorm.montage.intervals import corrected_interval, mean_known
+from mixnorm.montage.intervals import corrected_error, corrected_interval, mean_known
 from mixnorm.montage.plain import number, numbers
 from mixnorm.montage.result import (
     CLASSES,
@@ -62,11 +63,16 @@ def montages_of(
 ) -> tuple[Montage, ...]:
     """One montage for each number of sensors."""
     names, mean, (low, high) = design.ch_names, found.mean, found.interval()
+    gain_error = corrected_error(np.diff(found.by_fold, axis=0), found.ratio)
+    below_error = corrected_error(found.by_fold[-1] - found.by_fold, found.ratio)
     weights, patterns = weights_and_patterns(design.preparation, subjects, found)
     montages = []
     for place, size in enumerate(found.sizes):
         chosen = found.order[:size]
-        drop = Drop(names[chosen[-1]], number(mean[place - 1] - mean[place], 6)) if place else None
+        drop = None
+        if place:
+            change = number(mean[place - 1] - mean[place], 6)
+            drop = Drop(names[chosen[-1]], change, number(gain_error[place - 1], 6))
         montages.append(
             Montage(
                 n_sensors=int(size),
@@ -78,6 +84,8 @@ def montages_of(
                 drop=drop,
                 weights={names[i]: numbers(weights[place, i]) for i in chosen},
                 patterns={names[i]: numbers(patterns[place, i]) for i in chosen},
+                below_all=number(mean[-1] - mean[place], 6),
+                below_all_error=number(below_error[place], 6),
             )
         )
     return tuple(montages)
@@ -115,6 +123,7 @@ def source_of(design: Design, recordings: Sequence[Any], folds: Mapping[str, Fol
         preparation=design.preparation.describe(),
         unit="µV",
         folds=FoldsUsed(n_scored, {name: one.by for name, one in folds.items()}),
+        unnamed=unnamed_recordings(recordings),
     )
 
 

@@ -1,4 +1,4 @@
-"""When a recommendation cannot be relied on: too few trials, too few folds, or AUCs that could be chance."""
+"""When a recommendation cannot be relied on: too few trials or folds, AUCs that could be chance, several people."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 from scipy.stats import norm
 
 from mixnorm.montage.intervals import auc_variance, mean_known
-from mixnorm.montage.plain import number
-from mixnorm.montage.result import ChanceLevel, FewFolds, FewTrials
+from mixnorm.montage.plain import number, numbers
+from mixnorm.montage.result import ChanceLevel, FewFolds, FewTrials, NoTransfer
 from mixnorm.montage.scoring import ScoredMontages
 from mixnorm.montage.trials import SubjectTrials
 
@@ -50,6 +50,24 @@ def few_folds(found: ScoredMontages) -> FewFolds | None:
     best = int(np.argmax(found.mean))
     low, high = (number(ends[best], 6) for ends in found.interval())
     return FewFolds(len(found.tests), low, high)
+
+
+def no_transfer(found: ScoredMontages, sessions: Sequence[str]) -> NoTransfer | None:
+    """The supposed sessions of one subject that decoders of the others do not decode better than chance, or None.
+
+    The best montage is judged on every session (one for each fold of ``found``) by DeLong's 95 % interval over its
+    trials. Where this includes chance level, the recordings may be of different people.
+    """
+    best = int(np.argmax(found.mean))
+    rows = []
+    for name, auc, (held_out,) in zip(sessions, found.by_fold[best], found.tests, strict=True):
+        half_width = norm.ppf(0.975) * np.sqrt(auc_variance(held_out.signs, held_out.scores[:, best]))
+        if not auc - half_width > CHANCE:
+            rows.append((name, auc, max(auc - half_width, 0.0), min(auc + half_width, 1.0)))
+    if not rows:
+        return None
+    names, *values = zip(*rows, strict=True)
+    return NoTransfer(names, *(numbers(column, 6) for column in values))
 
 
 def _interval(found: ScoredMontages, place: int) -> tuple[float, float]:

@@ -21,6 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from mixnorm.core.files import whole_file
 from mixnorm.estimators.stability import StabilitySelection
+from mixnorm.montage.progress import Tracker, heard_by
 from mixnorm.montage.refits import HeldOutScores, Models
 
 #: The classes that a file may contain, by name.
@@ -64,7 +65,14 @@ class Checkpoint:
     version: str
     progress: Callable[[str], None] = lambda message: None
 
-    def run(self, name: str, about: str, calls: Iterable[Call], n_jobs: int | None = None) -> list[Any]:
+    def run(
+        self,
+        name: str,
+        about: str,
+        calls: Iterable[Call],
+        n_jobs: int | None = None,
+        tracker: Tracker | None = None,
+    ) -> list[Any]:
         """Results of the calls, in order: read from the folder where they are there, otherwise computed and kept.
 
         Parameters
@@ -76,6 +84,8 @@ class Checkpoint:
         calls : iterable of Call
         n_jobs : int or None
             Number of processes.
+        tracker : Tracker or None
+            Told of every part, whether read or computed.
         """
         calls = list(calls)
         stem = f"{digest(self.version, about, name)}-{re.sub(r'[^a-zA-Z0-9]+', '-', name)}"
@@ -84,7 +94,9 @@ class Checkpoint:
         missing = [number for number, result in enumerate(results) if result is _MISSING]
         if len(missing) < len(calls):
             self.progress(f"{name}: {len(calls) - len(missing)} of {len(calls)} parts taken from {self.folder}")
-        done = _run_calls((Call.of(_keep_result, paths[number], calls[number]) for number in missing), n_jobs)
+        for _ in range(len(calls) - len(missing) if tracker else 0):
+            tracker.finish_part(restored=True)
+        done = _run_calls((Call.of(_keep_result, paths[number], calls[number]) for number in missing), n_jobs, tracker)
         for number, result in zip(missing, done, strict=True):
             results[number] = result
         return results
@@ -104,21 +116,31 @@ class Work:
     about : str
         Digest of everything that the results depend on; not needed without a checkpoint.
     n_jobs : int or None
+    tracker : Tracker or None
+        Told whenever a call is finished.
     """
 
     checkpoint: Checkpoint | None = None
     about: str = ""
     n_jobs: int | None = None
+    tracker: Tracker | None = None
 
     def run(self, name: str, calls: Iterable[Call]) -> list[Any]:
         """Results of the calls, in order."""
         if self.checkpoint is None:
-            return _run_calls(calls, self.n_jobs)
-        return self.checkpoint.run(name, self.about, calls, self.n_jobs)
+            return _run_calls(calls, self.n_jobs, self.tracker)
+        return self.checkpoint.run(name, self.about, calls, self.n_jobs, self.tracker)
 
 
-def _run_calls(calls: Iterable[Call], n_jobs: int | None) -> list[Any]:
-    return Parallel(n_jobs=n_jobs)(delayed(Call.result)(call) for call in calls)
+def _run_calls(calls: Iterable[Call], n_jobs: int | None, tracker: Tracker | None) -> list[Any]:
+    if tracker is None:
+        return Parallel(n_jobs=n_jobs)(delayed(Call.result)(call) for call in calls)
+    results = []
+    with heard_by(tracker.finish_share):
+        for result in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(Call.result)(call) for call in calls):
+            results.append(result)
+            tracker.finish_part()
+    return results
 
 
 def digest(*values: Any) -> str:

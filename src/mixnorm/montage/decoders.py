@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,51 @@ from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.design import Design
 from mixnorm.estimators.svc import GroupSVC
 from mixnorm.estimators.svc_cv import GroupSVCCV
+from mixnorm.montage.result import Montage
+
+DECODERS_FOLDER = "decoders"
+"""Folder of the decoders of every montage, in the results folder."""
+
+
+@dataclass(frozen=True, eq=False)
+class MontageDecoders:
+    """The decoders of one montage.
+
+    Attributes
+    ----------
+    pooled : Decoder
+        Fitted on the trials of all subjects.
+    by_subject : dict of str to Decoder
+        With several subjects one for each; otherwise empty.
+    """
+
+    pooled: Decoder
+    by_subject: dict[str, Decoder]
+
+    @classmethod
+    def fit(
+        cls, design: Design, sensors: Sequence[str], alphas: Mapping[str, float], recordings: Sequence[Any]
+    ) -> MontageDecoders:
+        """Fit on all trials of a design, each subject at its own alpha."""
+        own = decoders_by_subject(design, sensors, alphas, recordings) if len(alphas) > 1 else {}
+        return cls(pooled_decoder(design, sensors, alphas, recordings), own)
+
+
+def decoder_file(n_sensors: int, chosen: bool) -> str:
+    """Name of the file with the decoder of a montage; the montage put forward has one in the results folder itself."""
+    return "montage.mixnorm" if chosen else f"{DECODERS_FOLDER}/montage-{n_sensors}.mixnorm"
+
+
+def with_decoder_files(
+    montages: Iterable[Montage], n_chosen: int, by_size: Mapping[int, MontageDecoders]
+) -> tuple[Montage, ...]:
+    """The montages with the names of their decoder files, where there are decoders."""
+    return tuple(
+        replace(one, decoder=decoder_file(one.n_sensors, one.n_sensors == n_chosen))
+        if one.n_sensors == n_chosen or one.n_sensors in by_size
+        else one
+        for one in montages
+    )
 
 
 def pooled_decoder(

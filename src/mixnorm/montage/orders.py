@@ -84,7 +84,10 @@ def compared_orders(ch_names: Sequence[str], constraints: Constraints) -> list[O
         ComparedOrder("Riemannian selection (pyRiemann)", by_riemannian_distance, allowed),
     ]
     cap = np.array([i for i in standard_cap(ch_names) if i in allowed], dtype=np.int64)
-    return [*orders, FixedMontage("standard 8-channel cap", cap)] if len(cap) else orders
+    if not len(cap):
+        return orders
+    part = "" if len(cap) == len(STANDARD_CAP) else f", {len(cap)} of its electrodes"
+    return [*orders, FixedMontage(f"standard {len(STANDARD_CAP)}-channel cap{part}", cap)]
 
 
 def by_snr(training: Training) -> NDArray[np.intp]:

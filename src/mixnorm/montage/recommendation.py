@@ -9,7 +9,7 @@ import numpy as np
 
 from mixnorm.montage.caution import chance_level, few_folds, few_trials
 from mixnorm.montage.plain import number
-from mixnorm.montage.result import Recommendation, verdict_of
+from mixnorm.montage.result import NoTransfer, Recommendation, verdict_of
 from mixnorm.montage.scoring import ScoredMontages
 from mixnorm.montage.trials import SubjectTrials
 
@@ -41,15 +41,20 @@ def choose(found: ScoredMontages, asked: int | None) -> Choice:
 
 
 def recommend(
-    found: ScoredMontages, choice: Choice, asked: int | None, subjects: Sequence[SubjectTrials]
+    found: ScoredMontages,
+    choice: Choice,
+    asked: int | None,
+    subjects: Sequence[SubjectTrials],
+    no_transfer: NoTransfer | None = None,
 ) -> Recommendation:
     """Say what is known about the chosen montage, and whether it can be recommended.
 
     Nothing is recommended with confidence where a class has too few trials, or where the 95 % interval of the best or
-    of the chosen montage includes chance level. Too few folds are reported otherwise, but do not change the verdict.
+    of the chosen montage includes chance level, or where recordings that name no subject do not predict each other
+    (``no_transfer``). Too few folds are reported otherwise, but do not change the verdict.
     """
     few, chance = few_trials(subjects), chance_level(found, choice.chosen)
-    verdict = verdict_of(asked, few, chance)
+    verdict = verdict_of(asked, few, chance, no_transfer)
     return Recommendation(
         n_sensors=int(found.sizes[choice.chosen]),
         verdict=verdict,
@@ -61,4 +66,5 @@ def recommend(
         few_trials=few,
         chance_level=chance,
         few_folds=None if verdict == "unsure" else few_folds(found),
+        no_transfer=no_transfer,
     )

@@ -36,7 +36,10 @@ class FoldsUsed:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the trials come from."""
+    """Where the trials come from.
+
+    ``unnamed``: several recordings that do not name their subject and are therefore treated as one subject's.
+    """
 
     recordings: tuple[str, ...]
     subjects: tuple[str, ...]
@@ -46,6 +49,7 @@ class Source:
     preparation: str
     unit: str
     folds: FoldsUsed
+    unnamed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.classes != CLASSES:
@@ -68,15 +72,31 @@ class SensorInfo:
 
 @dataclass(frozen=True)
 class Drop:
-    """The least important sensor of a montage, and the change in AUC when it is removed."""
+    """The least important sensor of a montage, and the change in AUC when it is removed.
+
+    ``standard_error`` is that of the change, paired over folds; None where there is only one fold.
+    """
 
     sensor: str
     auc_change: float | None
+    standard_error: float | None = None
 
 
 @dataclass(frozen=True)
 class Montage:
-    """The best montage of one size; ``low`` and ``high`` are the ends of the 95 % interval of ``auc``."""
+    """The best montage of one size.
+
+    Attributes
+    ----------
+    auc, low, high : float or None
+        Mean AUC over the outer folds, and the ends of its 95 % interval.
+    cost : float or None
+    drop : Drop or None
+    below_all, below_all_error : float or None
+        AUC of the largest montage minus that of this one, and its standard error, paired over folds.
+    decoder : str or None
+        File with the decoder of this montage in the results folder, where one was made.
+    """
 
     n_sensors: int
     sensors: tuple[str, ...]
@@ -87,6 +107,9 @@ class Montage:
     drop: Drop | None
     weights: Mapping[str, Trace] = field(repr=False)
     patterns: Mapping[str, Trace] = field(repr=False)
+    below_all: float | None = None
+    below_all_error: float | None = None
+    decoder: str | None = None
 
     def __post_init__(self) -> None:
         if len(self.sensors) != self.n_sensors:
@@ -122,6 +145,19 @@ class FewFolds:
 
 
 @dataclass(frozen=True)
+class NoTransfer:
+    """Recordings of supposedly one subject on which decoders of the others are not better than chance.
+
+    ``auc``, ``low`` and ``high``: AUC of the best montage on each of them, with its 95 % interval over trials.
+    """
+
+    sessions: tuple[str, ...]
+    auc: Trace
+    low: Trace
+    high: Trace
+
+
+@dataclass(frozen=True)
 class Recommendation:
     """The montage put forward, and what is known about it.
 
@@ -130,7 +166,8 @@ class Recommendation:
     n_sensors : int
     verdict : "recommended", "asked" or "unsure"
         "recommended": the smallest montage within one standard error of the best. "asked": the number of electrodes
-        was given. "unsure": no montage can be recommended with confidence (``few_trials`` or ``chance_level``).
+        was given. "unsure": no montage can be recommended with confidence (``few_trials``, ``chance_level`` or
+        ``no_transfer``).
     n_asked : int or None
         The number of electrodes that was asked for, if any.
     best_n_sensors, best_auc
@@ -139,7 +176,7 @@ class Recommendation:
         The AUC of this montage is lower than the best by this much.
     standard_error : float or None
         Standard error of that difference.
-    few_trials, chance_level, few_folds
+    few_trials, chance_level, few_folds, no_transfer
         Reasons to be cautious; None where they do not apply.
     """
 
@@ -153,18 +190,24 @@ class Recommendation:
     few_trials: FewTrials | None
     chance_level: ChanceLevel | None
     few_folds: FewFolds | None
+    no_transfer: NoTransfer | None = None
 
     def __post_init__(self) -> None:
-        expected = verdict_of(self.n_asked, self.few_trials, self.chance_level)
+        expected = verdict_of(self.n_asked, self.few_trials, self.chance_level, self.no_transfer)
         if self.verdict != expected:
             raise ValueError(f"verdict is {self.verdict!r}, but the other fields mean {expected!r}.")
         if self.n_asked not in (None, self.n_sensors):
             raise ValueError(f"n_sensors is {self.n_sensors}, but n_asked is {self.n_asked}.")
 
 
-def verdict_of(n_asked: int | None, few_trials: FewTrials | None, chance_level: ChanceLevel | None) -> Verdict:
+def verdict_of(
+    n_asked: int | None,
+    few_trials: FewTrials | None,
+    chance_level: ChanceLevel | None,
+    no_transfer: NoTransfer | None = None,
+) -> Verdict:
     """Whether a montage is recommended, was asked for, or is unsure, which takes precedence."""
-    if few_trials or chance_level:
+    if few_trials or chance_level or no_transfer:
         return "unsure"
     return "recommended" if n_asked is None else "asked"
 
@@ -221,6 +264,24 @@ class Evoked:
 
 
 @dataclass(frozen=True)
+class Letters:
+    """Shares of the held-out characters that are spelled right, by number of sensors and repetitions.
+
+    ``right[i][r - 1]``: with ``n_sensors[i]`` sensors, after r repetitions, the flash scores simply added up.
+    """
+
+    n_characters: int
+    n_sensors: tuple[int, ...]
+    right: tuple[Trace, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.right) != len(self.n_sensors):
+            raise ValueError(f"right has {len(self.right)} rows for {len(self.n_sensors)} n_sensors.")
+        if len({len(row) for row in self.right}) > 1:
+            raise ValueError("The rows of right differ in length.")
+
+
+@dataclass(frozen=True)
 class SubjectRow:
     """One of several subjects: its own montage, and the AUCs of its own, the common and the pooled decoder."""
 
@@ -253,6 +314,10 @@ class SelectionResult:
         Seconds.
     evoked : Evoked or None
     by_subject : tuple of SubjectRow, or None for a single subject
+    letters : Letters or None
+        Where characters and flash codes are known.
+    arguments : tuple of str, or None
+        The recordings and options of the command that made it, as typed, without those about what is written.
     """
 
     source: Source
@@ -265,6 +330,8 @@ class SelectionResult:
     times: tuple[float, ...] = field(repr=False)
     evoked: Evoked | None = field(repr=False)
     by_subject: tuple[SubjectRow, ...] | None = field(repr=False)
+    letters: Letters | None = field(default=None, repr=False)
+    arguments: tuple[str, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         names = [sensor.name for sensor in self.sensors]
@@ -306,12 +373,17 @@ class SelectionResult:
     def to_json(self) -> dict[str, Any]:
         """The document ``selection.json``: strings, numbers, lists, dicts and None, with the sentences added."""
         own = {one.name: to_plain(getattr(self, one.name)) for one in fields(SelectionResult)}
-        own["source"] |= {"optimistic": sentences.optimistic(self.source.folds)}
+        own["source"] |= {
+            "optimistic": sentences.optimistic(self.source.folds),
+            "one_subject": sentences.one_subject(self.source.unnamed),
+        }
         own["source"]["folds"] |= {"by": " and ".join(self.source.folds.kinds)}
         own["recommended"] |= {
             "reason": sentences.reason(self.recommended),
             "caution": sentences.caution(self.recommended),
+            "trade": sentences.trade(self),
         }
+        own["command"] = None if self.arguments is None else sentences.command(self.arguments)
         if self.stability:
             own["stability"] |= {"statement": sentences.stability(self.stability)}
         for row, subject in zip(own["by_subject"] or (), self.by_subject or (), strict=True):

@@ -20,8 +20,12 @@ from mixnorm.estimators.folds import auc
 from mixnorm.montage.checkpoint import Call, Work
 from mixnorm.montage.intervals import corrected_interval, mean_known, paired_variance
 from mixnorm.montage.orders import Order
+from mixnorm.montage.progress import report_share
 from mixnorm.montage.refits import HeldOutScores, Models, refit
 from mixnorm.montage.trials import SubjectTrials, Training, inner_folds
+
+#: Work of the ranking relative to that of the refits of one subject; only for the progress that is shown.
+_RANKING = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +118,7 @@ def score_montages(
     work : Work, optional
         Runs one call for each outer fold and one for all trials; by default one after another in this process.
     """
-    numbers = np.unique(np.concatenate([one.fold for one in subjects]))
-    folds = [fold for fold in numbers if _usable(subjects, fold)]
+    folds = usable_folds(subjects)
     if not folds:
         raise ValueError("No fold has both classes among its held-out and its training trials; use fewer folds.")
     settings = _Settings(order, cv, scaler)
@@ -137,6 +140,12 @@ class _Settings:
     order: Order
     cv: BaseCrossValidator
     scaler: Any
+
+
+def usable_folds(subjects: Sequence[SubjectTrials]) -> list[int]:
+    """Return the outer folds that are scored, in order."""
+    numbers = np.unique(np.concatenate([one.fold for one in subjects]))
+    return [int(fold) for fold in numbers if _usable(subjects, fold)]
 
 
 def _usable(subjects: Sequence[SubjectTrials], fold: int) -> bool:
@@ -173,7 +182,10 @@ def _without_fold(
         training.append(Training(scale(train.X), train.signs, folds))
         tests.append((scale(test.X), test.signs) if test.has_both_classes else None)
     ranking = settings.order.rank(training)
-    models = [refit(own, ranking) for own in training]
+    models = []
+    for own in training:
+        report_share((_RANKING + len(models)) / (_RANKING + len(training)))
+        models.append(refit(own, ranking))
     return models, [
         None if test is None else HeldOutScores(test[1], model.scores(test[0]))
         for model, test in zip(models, tests, strict=True)

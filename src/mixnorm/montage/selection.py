@@ -14,21 +14,25 @@ from sklearn.exceptions import ConvergenceWarning
 from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.design import Design, prepare
 from mixnorm.eeg.preparation import Preparation
+from mixnorm.eeg.readers.labels import unnamed_recordings
 from mixnorm.eeg.recording import EpochedRecording, Recording
 from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.splitting import Folds, InOrder, dealt, honest_folds
 from mixnorm.estimators.stability import StabilitySelection, stability_selection
 from mixnorm.montage.assembly import curve_of, evoked_of, montages_of, sensors_of, source_of, stability_of
-from mixnorm.montage.caution import few_trials
+from mixnorm.montage.caution import few_trials, no_transfer
 from mixnorm.montage.checkpoint import Call, Checkpoint, Work, digest
 from mixnorm.montage.constraints import Constraints
-from mixnorm.montage.decoders import decoders_by_subject, new_subject_aucs, pooled_decoder, trials_of
+from mixnorm.montage.decoders import MontageDecoders, new_subject_aucs, trials_of, with_decoder_files
 from mixnorm.montage.intervals import mean_known
+from mixnorm.montage.letters_right import letters_of
 from mixnorm.montage.orders import EliminationOrder, Order, compared_orders
 from mixnorm.montage.plain import number, numbers
+from mixnorm.montage.progress import Progress, Tracker
 from mixnorm.montage.recommendation import Choice, choose, recommend
-from mixnorm.montage.result import Curve, Path, SelectionResult, SubjectRow
-from mixnorm.montage.scoring import ScoredMontages, score_montages
+from mixnorm.montage.result import Curve, NoTransfer, Path, SelectionResult, SubjectRow
+from mixnorm.montage.scoring import ScoredMontages, score_montages, usable_folds
+from mixnorm.montage.steps import DECODERS, MONTAGES, PATH, STABILITY, steps_of, subject_step
 from mixnorm.montage.trials import SubjectTrials
 from mixnorm.subjects.multitask_cv import MultiTaskGroupSVCCV
 
@@ -63,6 +67,8 @@ class SelectOptions:
         Number of processes; the outer folds run in parallel.
     preparation : Preparation or None
         How recordings are prepared; None: the default for their kind.
+    decoders : bool
+        Whether to fit decoders for every number of electrodes, and not only for the montage put forward.
     """
 
     sensors: int | None = None
@@ -74,9 +80,10 @@ class SelectOptions:
     compare: bool = True
     n_jobs: int | None = None
     preparation: Preparation | None = None
+    decoders: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Selection(SelectionResult):
     """A `SelectionResult` with the decoders of its montage.
 
@@ -87,16 +94,19 @@ class Selection(SelectionResult):
         subject.
     decoders : dict of str to Decoder
         With several subjects one for each, by name, with the common montage; otherwise empty.
+    decoders_by_size : dict of int to MontageDecoders
+        Those of every montage, by number of electrodes, where they were asked for; otherwise empty.
     """
 
     decoder: Decoder = field(repr=False)
     decoders: dict[str, Decoder] = field(repr=False)
+    decoders_by_size: dict[int, MontageDecoders] = field(default_factory=dict, repr=False)
 
 
 def select_montage(
     source: Any,
     options: SelectOptions | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[Progress], None] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Selection:
     """Find the best montage for every number of sensors, and score it by nested cross-validation.
@@ -107,7 +117,7 @@ def select_montage(
         Anything that `prepare` takes: paths, `mne.io.Raw`, `mne.Epochs`, arrays with names.
     options : SelectOptions, optional
     progress : callable, optional
-        Called with the name of each step before it starts.
+        Called with a `Progress` when a step starts and whenever a part of it is finished.
     checkpoint : Checkpoint, optional
         Where finished parts are kept, so that an interrupted selection can be resumed.
 
@@ -120,30 +130,36 @@ def select_montage(
     """
     options = options or SelectOptions()
     design, recordings = (source, ()) if isinstance(source, Design) else _prepared(source, options.preparation)
-    case = _Case.of(design, options, progress or (lambda step: None), checkpoint)
-    case.progress("montages and their scores")
+    case = _Case.of(design, options, progress or (lambda progress: None), checkpoint)
+    case.tracker.start(MONTAGES)
     found = case.scored(case.subjects)
     choice = choose(found, options.sensors)
-    sensors = [design.ch_names[i] for i in found.order[: found.sizes[choice.chosen]]]
-    alphas = {name: float(models.alphas[choice.chosen]) for name, models in zip(case.names, found.models, strict=True)}
+    sensors, alphas = case.sensors_and_alphas(found, choice.chosen)
     rows = _by_subject(case, found, choice, new_subject_aucs(design, sensors, alphas)) if case.is_shared else None
     stable = _stability(case)
-    case.progress("path")
+    case.tracker.start(PATH)
     path = _path(case)
     curves = (curve_of("mixnorm", found.sizes, found.by_fold, found.ratio), *_compared(case))
+    montages = montages_of(design, case.constraints, case.subjects, found)
+    case.tracker.start(DECODERS)
+    decoders = MontageDecoders.fit(design, sensors, alphas, recordings)
+    case.tracker.finish_part()
+    by_size = _decoders_by_size(case, found, recordings) if options.decoders else {}
     return Selection(
         source=source_of(design, recordings, dict(zip(case.names, case.folds, strict=True)), len(found.tests)),
         sensors=sensors_of(design, case.constraints, stable),
-        montages=montages_of(design, case.constraints, case.subjects, found),
-        recommended=recommend(found, choice, options.sensors, case.subjects),
+        montages=with_decoder_files(montages, len(sensors), by_size),
+        recommended=recommend(found, choice, options.sensors, case.subjects, _no_transfer(case, found, recordings)),
         curves=curves,
         stability=stability_of(stable, design.ch_names),
         path=path,
         times=numbers(design.times),
         evoked=evoked_of(design),
         by_subject=rows,
-        decoder=pooled_decoder(design, sensors, alphas, recordings),
-        decoders=decoders_by_subject(design, sensors, alphas, recordings) if case.is_shared else {},
+        letters=letters_of(design, case.names, case.subjects, found),
+        decoder=decoders.pooled,
+        decoders=decoders.by_subject,
+        decoders_by_size=by_size,
     )
 
 
@@ -162,7 +178,7 @@ class _Case:
     folds: list[Folds]
     subjects: list[SubjectTrials]
     names: list[str]
-    progress: Callable[[str], None]
+    tracker: Tracker
     checkpoint: Checkpoint | None
 
     @classmethod
@@ -170,7 +186,7 @@ class _Case:
         cls,
         design: Design,
         options: SelectOptions,
-        progress: Callable[[str], None],
+        progress: Callable[[Progress], None],
         checkpoint: Checkpoint | None,
     ) -> _Case:
         constraints = Constraints.by_name(design.ch_names, options.keep, options.forbid, options.cost)
@@ -186,7 +202,15 @@ class _Case:
             subjects.append(SubjectTrials(X[own], signs[own], folds[-1].number, groups[own]))
             if not subjects[-1].has_both_classes:
                 raise ValueError(f"Subject {name!r} has trials of one class only; leave this subject out.")
-        return cls(design, constraints, options, folds, subjects, names, progress, checkpoint)
+        orders = compared_orders(design.ch_names, constraints) if options.compare else ()
+        steps = steps_of(
+            n_folds=len(usable_folds(subjects)),
+            subjects=names,
+            n_pairs=options.n_resamplings if _has_stability(constraints, options) else 0,
+            orders=[order.name for order in orders],
+            n_decoders=1 + (len(constraints.allowed) if options.decoders else 0),
+        )
+        return cls(design, constraints, options, folds, subjects, names, Tracker(steps, progress), checkpoint)
 
     @property
     def is_shared(self) -> bool:
@@ -196,11 +220,11 @@ class _Case:
     def work(self, subjects: list[SubjectTrials], n_jobs: int | None = 1) -> Work:
         """How calls that depend on these subjects are run."""
         if self.checkpoint is None:
-            return Work(n_jobs=n_jobs)
+            return Work(n_jobs=n_jobs, tracker=self.tracker)
         trials = [value for one in subjects for value in vars(one).values()]
         constraints = (self.constraints.keep, self.constraints.forbid, self.constraints.cost)
         about = digest(*trials, *constraints, self.design.ch_names, self.design.preparation)
-        return Work(self.checkpoint, about, n_jobs)
+        return Work(self.checkpoint, about, n_jobs, self.tracker)
 
     def scored(self, subjects: list[SubjectTrials], order: Order | None = None) -> ScoredMontages:
         """The montages of some subjects, by default in the order of this package."""
@@ -211,6 +235,13 @@ class _Case:
             scaler=self.design.preparation.scaler(),
             work=self.work(subjects, self.options.n_jobs),
         )
+
+    def sensors_and_alphas(self, found: ScoredMontages, place: int) -> tuple[list[str], dict[str, float]]:
+        """The electrodes of the montage at an index, and the alpha of every subject's classifier."""
+        sensors = [self.design.ch_names[i] for i in found.order[: found.sizes[place]]]
+        return sensors, {
+            name: float(models.alphas[place]) for name, models in zip(self.names, found.models, strict=True)
+        }
 
     def scaled(self, one: SubjectTrials, train: NDArray[np.bool_]) -> NDArray[np.float64]:
         """All trials of a subject, scaled by some of them."""
@@ -223,11 +254,34 @@ class _Case:
         return accepted
 
 
+def _has_stability(constraints: Constraints, options: SelectOptions) -> bool:
+    """Whether there are electrodes to choose from, and halves of trials to choose on."""
+    return options.n_resamplings > 0 and int((~(constraints.keep | constraints.forbid)).sum()) > 1
+
+
+def _no_transfer(case: _Case, found: ScoredMontages, recordings: Sequence[Any]) -> NoTransfer | None:
+    """Whether recordings that name no subject, taken for sessions of one, do not predict each other."""
+    if not unnamed_recordings(recordings) or case.is_shared or case.folds[0].by != "session":
+        return None
+    number, session = case.folds[0].number, case.design.session
+    names = [", ".join(dict.fromkeys(session[number == fold].tolist())) for fold in usable_folds(case.subjects)]
+    return no_transfer(found, names)
+
+
+def _decoders_by_size(case: _Case, found: ScoredMontages, recordings: Sequence[Any]) -> dict[int, MontageDecoders]:
+    """The decoders of every montage."""
+    by_size = {}
+    for place, size in enumerate(found.sizes):
+        by_size[int(size)] = MontageDecoders.fit(case.design, *case.sensors_and_alphas(found, place), recordings)
+        case.tracker.finish_part()
+    return by_size
+
+
 def _compared(case: _Case) -> list[Curve]:
     """The curves of other orders on the same folds; for several subjects the mean over orders found for each."""
     curves: list[Curve] = []
     for order in compared_orders(case.design.ch_names, case.constraints) if case.options.compare else ():
-        case.progress(order.name)
+        case.tracker.start(order.name)
         try:
             found = [case.scored([one], order) for one in case.subjects]
         except ImportError as error:
@@ -250,7 +304,7 @@ def _by_subject(
     """Each subject's own montage beside the common one."""
     rows = []
     for t, (name, one) in enumerate(zip(case.names, case.subjects, strict=True)):
-        case.progress(f"subject {name}")
+        case.tracker.start(subject_step(name))
         own = case.scored([one])
         at = choose(own, case.options.sensors).chosen
         rows.append(
@@ -268,10 +322,9 @@ def _by_subject(
 
 
 def _stability(case: _Case) -> StabilitySelection | None:
-    free = ~(case.constraints.keep | case.constraints.forbid)
-    if not case.options.n_resamplings or int(free.sum()) < 2:
+    if not _has_stability(case.constraints, case.options):
         return None
-    case.progress("stability")
+    case.tracker.start(STABILITY)
     subjects = [one.take(case.accepted(one, np.ones(len(one.X), dtype=bool))) for one in case.subjects]
     X = np.concatenate([case.scaled(one, np.ones(len(one.X), dtype=bool)) for one in subjects])
     signs = np.concatenate([one.signs for one in subjects])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,7 +14,9 @@ if TYPE_CHECKING:
         FewFolds,
         FewTrials,
         FoldsUsed,
+        NoTransfer,
         Recommendation,
+        SelectionResult,
         Stability,
     )
 
@@ -32,6 +38,51 @@ def label(recommended: Recommendation) -> str:
     if recommended.n_asked is not None:
         return "asked for"
     return "recommended" if recommended.verdict == "recommended" else "smallest near the best"
+
+
+def few_of(recommended: Recommendation, n_all: int) -> str:
+    """How many of all electrodes are put forward, and that they were asked for where they were."""
+    asked = ", as asked for" if recommended.verdict == "asked" else ""
+    return f"{recommended.n_sensors} of {count(n_all, 'electrode')}{asked}"
+
+
+def trade(selection: SelectionResult) -> str | None:
+    """What the next electrode and all electrodes add to the montage put forward; None where there are no more."""
+    chosen = selection.chosen
+    more = [one for one in selection.montages if one.n_sensors > chosen.n_sensors]
+    if not more or more[0].drop is None or more[0].drop.auc_change is None or chosen.below_all is None:
+        return None
+    added = more[0].drop
+    parts = [f"One more electrode ({added.sensor}): AUC {change(-added.auc_change, added.standard_error)}"]
+    if len(more) > 1:
+        gain = change(chosen.below_all, chosen.below_all_error)
+        parts.append(f"all {more[-1].n_sensors} electrodes: AUC {gain}")
+    known = added.standard_error is not None
+    error = " (± standard error of the paired difference over folds)" if known else ""
+    return f"{'; '.join(parts)}{error}."
+
+
+def change(value: float, error: float | None) -> str:
+    """Write a difference in AUC with its standard error: "+0.012 ± 0.004"."""
+    sign = "" if abs(value) < 5e-4 else "−" if value < 0 else "+"
+    return f"{sign}{abs(value):.3f}{'' if error is None else f' ± {error:.3f}'}"
+
+
+def command(arguments: Sequence[str]) -> str:
+    """The command that made a selection, to which a number of electrodes and a folder can be added."""
+    words = ["mixnorm", "select", *arguments]
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+
+
+def one_subject(unnamed: Sequence[str]) -> str | None:
+    """That several recordings without the name of a subject are treated as one subject's; None where they are not."""
+    if not unnamed:
+        return None
+    names = ", ".join(unnamed[:3]) + (", …" if len(unnamed) > 3 else "")
+    return (
+        f"{len(unnamed)} recordings do not name their subject ({names}) and are treated as recordings of one subject; "
+        "if they are of several people, name the subject of each with --subjects A,B,…"
+    )
 
 
 def reason(recommended: Recommendation) -> str:
@@ -57,6 +108,7 @@ def caution(recommended: Recommendation) -> str | None:
         few_trials(recommended.few_trials) if recommended.few_trials else None,
         _chance_level(recommended.chance_level) if recommended.chance_level else None,
         _few_folds(recommended.few_folds) if recommended.few_folds else None,
+        _no_transfer(recommended.no_transfer) if recommended.no_transfer else None,
     ]
     return " ".join(one for one in said if one) or None
 
@@ -82,6 +134,17 @@ def _few_folds(few: FewFolds) -> str:
     return (
         f"Only {count(few.count, 'fold')}: the decoder is better than chance, but the intervals{span} say little "
         "about another session; record more."
+    )
+
+
+def _no_transfer(found: NoTransfer) -> str:
+    scores = [
+        f"{name} (AUC {_auc(auc)}, 95 % interval {_auc(low)} … {_auc(high)})"
+        for name, auc, low, high in zip(found.sessions, found.auc, found.low, found.high, strict=True)
+    ]
+    return (
+        f"A decoder of the other recordings is not better than chance on {', '.join(scores)}: the recordings may be "
+        "of different people. Name the subject of each with --subjects A,B,…, the same name for the same person."
     )
 
 

@@ -8,12 +8,18 @@ from typing import Any
 import numpy as np
 
 from mixnorm.eeg.positions import on_page
+from mixnorm.report.label_places import Box, place_names
 from mixnorm.report.safe_text import for_figure
 
 _COLOUR = "#D55E00"
 #: Width of the ring of a sensor that was selected in nearly all splits, relative to its size.
 _WIDEST = 0.28
 _SMALLEST_WITH_NAME = 11.0
+#: Size of names beside the electrodes of a montage, in points.
+_FONT = 6.0
+FIRST_ROW = -1.45
+"""Height of the first row of sensors of unknown position, below the head."""
+_ROW_HEIGHT, _PER_ROW = 0.24, 10
 
 
 def draw_head(
@@ -35,7 +41,6 @@ def draw_head(
     points_per_unit : float
         Points for the radius of the head. Markers are scaled to fit, with names inside or above.
     """
-    _outline(axes)
     spots = places(positions)
     size = marker_size(spots, points_per_unit)
     for name, (x, y) in zip(ch_names, spots, strict=True):
@@ -43,10 +48,7 @@ def draw_head(
         axes.plot([x], [y], **_marker(share, size), zorder=2 if not share else 3)
         if share:
             _write_name(axes, name, (x, y), size, "white" if share == 1 else "black")
-    axes.set_aspect("equal")
-    axes.set_xlim(-1.25, 1.25)
-    axes.set_ylim(-1.2, 1.3)
-    axes.set_axis_off()
+    _frame(axes, spots)
 
 
 def _write_name(axes: Any, name: str, spot: tuple[float, float], size: float, inside: str) -> None:
@@ -61,7 +63,7 @@ def _write_name(axes: Any, name: str, spot: tuple[float, float], size: float, in
 
 def draw_montage(
     axes: Any, ch_names: Sequence[str], spots: np.ndarray, weights: Mapping[str, float], points_per_unit: float
-) -> None:
+) -> int:
     """Draw the sensors of one montage filled, as large as their weight, and all others hollow.
 
     Parameters
@@ -73,39 +75,84 @@ def draw_montage(
     weights : name → size of its weights, for the sensors of the montage
     points_per_unit : float
         Points for the radius of the head.
+
+    Returns
+    -------
+    int
+        Number of names that were left out, because they would overlap others.
     """
-    _outline(axes)
     size = marker_size(spots, points_per_unit)
     largest = max(weights.values(), default=0.0) or 1.0
-    for name, (x, y) in zip(ch_names, spots, strict=True):
-        if name in weights:
-            own = size * (0.45 + 0.55 * weights[name] / largest)
-            style = {"markerfacecolor": _COLOUR, "markeredgecolor": _COLOUR, "markersize": own}
-            above = {"xytext": (0, 0.5 * own), "textcoords": "offset points", "va": "bottom"}
-            axes.annotate(for_figure(name), (x, y), ha="center", fontsize=6, zorder=4, **above)
-        else:
-            style = {"markerfacecolor": "white", "markeredgecolor": "#9a9a9a", "markersize": 0.4 * size}
+    sizes = [size * (0.45 + 0.55 * weights[name] / largest) if name in weights else 0.4 * size for name in ch_names]
+    for name, (x, y), own in zip(ch_names, spots, sizes, strict=True):
+        face, edge = (_COLOUR, _COLOUR) if name in weights else ("white", "#9a9a9a")
+        style = {"markerfacecolor": face, "markeredgecolor": edge, "markersize": own}
         axes.plot([x], [y], marker="o", linestyle="", zorder=3 if name in weights else 2, **style)
+    _frame(axes, spots)
+    named = sorted((i for i, name in enumerate(ch_names) if name in weights), key=lambda i: -weights[ch_names[i]])
+    return _write_names(axes, [for_figure(ch_names[i]) for i in named], named, spots, points_per_unit, sizes)
+
+
+def _write_names(
+    axes: Any, names: Sequence[str], named: Sequence[int], spots: np.ndarray, points_per_unit: float, sizes: Sequence
+) -> int:
+    """Write names beside their markers, where there is room; return how many had none."""
+    points = spots * points_per_unit
+    widths = [_width(name) for name in names]
+    markers = [Box(x, y, size / 2 + 1, size / 2 + 1) for (x, y), size in zip(points, sizes, strict=True)]
+    offsets = place_names(markers, named, widths, 1.2 * _FONT)
+    for name, index, offset in zip(names, named, offsets, strict=True):
+        if offset is not None:
+            place = {"xytext": offset, "textcoords": "offset points", "ha": "center", "va": "center"}
+            axes.annotate(name, tuple(spots[index]), fontsize=_FONT, zorder=4, **place)
+    return sum(offset is None for offset in offsets)
+
+
+def _width(name: str) -> float:
+    """Width of a name in points, with a little space."""
+    from matplotlib.textpath import TextPath
+
+    return float(TextPath((0, 0), name, size=_FONT).get_extents().width) + 2.0
+
+
+def _frame(axes: Any, spots: np.ndarray) -> None:
+    """Head, limits, and where there are sensors below the head what these are."""
+    below = spots[:, 1] <= FIRST_ROW
+    if below.any():
+        axes.annotate("Position unknown:", (-1.2, FIRST_ROW + 0.17), fontsize=8, va="bottom", color="#555555")
+    if not below.all():
+        _outline(axes)
     axes.set_aspect("equal")
     axes.set_xlim(-1.25, 1.25)
-    axes.set_ylim(-1.3, 1.3)
+    axes.set_ylim(*height_range(spots))
     axes.set_axis_off()
+
+
+def height_range(spots: np.ndarray) -> tuple[float, float]:
+    """Lowest and highest y of a drawing: of the head with its nose, and of the sensors below it."""
+    below = spots[:, 1] <= FIRST_ROW
+    lowest = float(spots[:, 1].min()) - 0.15 if below.any() else -1.3
+    return lowest, FIRST_ROW + 0.35 if below.all() else 1.3
 
 
 def places(positions: Sequence[Sequence[float] | None]) -> np.ndarray:
     """Positions (n, 2) on the page: distance from the middle = angle from the vertex, 1 at the rim of the head.
 
-    Sensors of unknown position are drawn in a row below the head.
+    Sensors of unknown position are drawn in rows below the head.
     """
     return unknown_below([None if place is None else on_page(place)[0] for place in positions])
 
 
 def unknown_below(spots: Sequence[Sequence[float] | None]) -> np.ndarray:
-    """Places on the page (n, 2), those that are None in a row below the head."""
+    """Places on the page (n, 2), those that are None in rows below the head."""
     unknown = [index for index, place in enumerate(spots) if place is None]
-    across = np.linspace(-1, 1, len(unknown)) if len(unknown) > 1 else np.zeros(len(unknown))
-    row = dict(zip(unknown, across, strict=True))
-    flat = [(row[index], -1.15) if place is None else tuple(place) for index, place in enumerate(spots)]
+    row = {}
+    for start in range(0, len(unknown), _PER_ROW):
+        part = unknown[start : start + _PER_ROW]
+        across = np.linspace(-1.1, 1.1, _PER_ROW)[: len(part)]
+        y = FIRST_ROW - _ROW_HEIGHT * (start // _PER_ROW)
+        row |= {index: (x, y) for index, x in zip(part, across, strict=True)}
+    flat = [row[index] if place is None else tuple(place) for index, place in enumerate(spots)]
     return np.array(flat, dtype=float).reshape(-1, 2)
 
 

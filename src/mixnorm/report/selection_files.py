@@ -15,20 +15,24 @@ from typing import Any
 import numpy as np
 
 from mixnorm.core.files import write_text
+from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.readers.guard import require
 from mixnorm.estimators.persistence import save
 from mixnorm.montage import sentences
+from mixnorm.montage.decoders import DECODERS_FOLDER, MontageDecoders
 from mixnorm.montage.reading import SELECTION_NAME
 from mixnorm.montage.result import SelectionResult
 from mixnorm.montage.selection import Selection
 from mixnorm.report.figures import save_figure
-from mixnorm.report.heads import draw_montage, unknown_below
+from mixnorm.report.heads import draw_montage, height_range, unknown_below
 from mixnorm.report.page import PAGE_NAME, write_page
 from mixnorm.report.safe_text import for_figure, for_spreadsheet
 
 # The colours of Okabe and Ito, which people with a colour vision deficiency can tell apart
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#000000")
 _MARKERS = "os^Dv"
+#: Size of the drawn head: inches for its radius.
+_INCHES_PER_UNIT = 5.0 / 2.7
 
 
 def write_selection(selection: SelectionResult, folder: str | Path, figures: bool = True) -> list[Path]:
@@ -72,15 +76,29 @@ def write_views(selection: SelectionResult, folder: str | Path, figures: bool = 
 
 
 def write_decoders(selection: Selection, folder: str | Path) -> list[Path]:
-    """Write the decoder of the montage (montage.mixnorm) and, with several subjects, that of each subject."""
+    """Write the decoder of the montage (montage.mixnorm) and, with several subjects, that of each subject.
+
+    Where the selection has decoders of every montage, these are written into the folder ``decoders``.
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    names = _file_names(selection.decoders)
-    files = {folder / "montage.mixnorm": selection.decoder}
-    files |= {folder / name: decoder for name, decoder in zip(names, selection.decoders.values(), strict=True)}
-    for path, decoder in files.items():
-        save(decoder, path)
-    return list(files)
+    files = _decoder_files("montage", MontageDecoders(selection.decoder, selection.decoders))
+    for n_sensors, decoders in selection.decoders_by_size.items():
+        files |= _decoder_files(f"{DECODERS_FOLDER}/montage-{n_sensors}", decoders)
+        (folder / DECODERS_FOLDER).mkdir(exist_ok=True)
+    for name, decoder in files.items():
+        save(decoder, folder / name)
+    # those of an earlier selection would have other electrodes
+    for old in set((folder / DECODERS_FOLDER).glob("montage-[0-9]*.mixnorm")) - {folder / name for name in files}:
+        old.unlink()
+    return [folder / name for name in files]
+
+
+def _decoder_files(stem: str, decoders: MontageDecoders) -> dict[str, Decoder]:
+    """The decoders of one montage by file name."""
+    names = [f"{stem}-{name}.mixnorm" for name in _file_names(decoders.by_subject)]
+    own = dict(zip(names, decoders.by_subject.values(), strict=True))
+    return {f"{stem}.mixnorm": decoders.pooled, **own}
 
 
 def _file_names(subjects: Iterable[str]) -> list[str]:
@@ -91,7 +109,7 @@ def _file_names(subjects: Iterable[str]) -> list[str]:
         others = {name.lower() for name in names}
         ends = ("" if number == 1 else f"-{number}" for number in count(1))
         names.append(next(f"{plain}{end}" for end in ends if f"{plain}{end}".lower() not in others))
-    return [f"montage-{name}.mixnorm" for name in names]
+    return names
 
 
 def montage_json(selection: SelectionResult) -> dict[str, Any]:
@@ -113,19 +131,24 @@ def draw_recommended(selection: SelectionResult) -> Any:
     chosen, recommended = selection.chosen, selection.recommended
     weights = {name: float(np.linalg.norm(_floats(chosen.weights[name]))) for name in chosen.sensors}
     spots = unknown_below([None if s.x is None or s.y is None else (s.x, s.y) for s in selection.sensors])
-    figure = require("matplotlib.figure", "report").Figure(figsize=(5.0, 5.2), layout="constrained")
-    axes = figure.subplots()
-    draw_montage(axes, [s.name for s in selection.sensors], spots, weights, 72 * 5.0 / 2.7)
     auc = "unknown" if chosen.auc is None else f"{chosen.auc:.3f}"
-    few = f"{chosen.n_sensors} of {sentences.count(len(selection.sensors), 'electrode')}, AUC {auc}"
+    few = f"{sentences.few_of(recommended, len(selection.sensors))}, AUC {auc}"
     unsure = recommended.verdict == "unsure"
-    lines = [
+    title = [
         sentences.headline(recommended),
         f"{sentences.label(recommended).capitalize()}: {few}" if unsure else few,
         _caution(selection, 62),
     ]
-    axes.set_title("\n".join(line for line in lines if line), fontsize=10)
-    figure.supxlabel("Filled: chosen, size by weight. Hollow: not chosen.", fontsize=8)
+    text = "\n".join(line for line in title if line)
+    low, high = height_range(spots)
+    # with room for the title, so that the head has the same size in every figure
+    size = (5.0, 0.4 + 0.16 * text.count("\n") + _INCHES_PER_UNIT * (high - low))
+    figure = require("matplotlib.figure", "report").Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    left_out = draw_montage(axes, [s.name for s in selection.sensors], spots, weights, 72 * _INCHES_PER_UNIT)
+    axes.set_title(text, fontsize=10)
+    names = f" {sentences.count(left_out, 'name')} left out for lack of room." if left_out else ""
+    figure.supxlabel(f"Filled: chosen, size by weight. Hollow: not chosen.{names}", fontsize=8)
     return figure
 
 

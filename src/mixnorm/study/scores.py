@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.characters import characters_right
 from mixnorm.estimators.folds import auc
 
 
@@ -39,39 +39,11 @@ def characters_percent(
 ) -> list[float] | None:
     """Share of characters spelled right, in percent, by number of repetitions 1, 2, ….
 
-    The scores of the first r flashes of every stimulus are added up. Where two stimuli of a character are targets,
-    one in the lower and one in the upper half of the codes (rows and columns of a matrix), the best of each half are
-    taken; otherwise the best of all. Trials come in the order of recording. None where codes or characters are not
-    known.
+    As `characters_right` counts them. None where codes or characters are not known.
     """
-    if not len(y) or np.any(stimulus == UNKNOWN) or np.any(character == UNKNOWN):
-        return None
-    right = [
-        _right_by_repetition(scores[mine], y[mine], stimulus[mine])
-        for mine in (character == number for number in np.unique(character))
-    ]
-    right = [flags for flags in right if flags]
+    right = characters_right(scores[:, None], y, stimulus, character)
     if not right:
         return None
     # Shares for a number of repetitions that some characters lack would be shares of other characters.
     length = min(len(flags) for flags in right)
-    return [100 * float(np.mean([flags[r] for flags in right])) for r in range(length)]
-
-
-def _right_by_repetition(scores: NDArray[np.float64], y: NDArray[np.int64], stimulus: NDArray[np.int64]) -> list[bool]:
-    codes = np.unique(stimulus)
-    target = {int(code) for code in codes if y[stimulus == code].any()}
-    flashes = [scores[stimulus == code] for code in codes]
-    repetitions = min(len(own) for own in flashes)
-    if not target or len(target) == len(codes):
-        return []
-    sums = np.array([np.cumsum(own[:repetitions]) for own in flashes])
-    return [_picked(codes, sums[:, r], target) == target for r in range(repetitions)]
-
-
-def _picked(codes: NDArray[np.int64], sums: NDArray[np.float64], target: set[int]) -> set[int]:
-    half = len(codes) // 2
-    low, high = codes[:half], codes[half:]
-    if len(target) == 2 and len(target & set(low.tolist())) == 1:
-        return {int(low[np.argmax(sums[:half])]), int(high[np.argmax(sums[half:])])}
-    return {int(code) for code in codes[np.argsort(-sums, kind="stable")[: len(target)]]}
+    return (100 * np.mean([flags[:length, 0] for flags in right], axis=0)).tolist()

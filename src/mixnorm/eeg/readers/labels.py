@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mixnorm.eeg.readers.options import ReadOptions
+from mixnorm.eeg.readers.options import NOBODY, ReadOptions
 from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
 
 AnyRecording = Recording | EpochedRecording
@@ -31,6 +31,12 @@ def as_told(recording: AnyRecording, told: ReadOptions) -> AnyRecording:
             "leave ch_names=… out, or correct the file",
         )
     return recording
+
+
+def unnamed_recordings(recordings: Sequence[AnyRecording]) -> tuple[str, ...]:
+    """File names of the recordings that name no subject, where there are several: they count as one subject's."""
+    unnamed = tuple(Path(str(one.source)).name for one in recordings if np.all(np.asarray(one.subject) == NOBODY))
+    return unnamed if len(unnamed) > 1 else ()
 
 
 def distinct_sessions(recordings: Sequence[AnyRecording]) -> list[AnyRecording]:

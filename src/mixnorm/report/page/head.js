@@ -94,11 +94,12 @@ function writeNames(glyphs, sizes) {
   const written = [];
   const isChosen = (glyph) => glyph.element.dataset.chosen === "true";
   for (const glyph of [...glyphs.filter(isChosen), ...glyphs.filter((glyph) => !isChosen(glyph))]) {
-    const half = (LETTER * sizes.font * glyph.name.length) / 2;
+    set(glyph.text, { "font-size": sizes.font.toFixed(1) });
+    const half = glyph.text.getComputedTextLength() / 2 + 1;
     const apart = ({ x, y, half: theirs }) =>
       Math.abs(glyph.y - y) > 1.1 * sizes.font || Math.abs(glyph.x - x) > half + theirs;
     const free = written.every(apart);
-    set(glyph.text, { "font-size": sizes.font.toFixed(1), visibility: free ? null : "hidden" });
+    set(glyph.text, { visibility: free ? null : "hidden" });
     if (free) written.push({ x: glyph.x, y: glyph.y, half });
   }
 }

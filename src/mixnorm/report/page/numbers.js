@@ -13,11 +13,15 @@ function makeIntervalText(montages) {
     low === null || high === null ? "" : `[${aucText(low, digits)}, ${aucText(high, digits)}]`;
 }
 
-/** +.004, −.012, ±.000 */
-function changeText(change) {
-  const sign = Math.abs(change) < 0.0005 ? "±" : change < 0 ? "−" : "+";
-  return sign + aucText(Math.abs(change));
+/** +.004, −.012, .000; with a standard error +.004 ± .003 */
+function changeText(change, error = null) {
+  if (change === null || change === undefined) return DASH;
+  const sign = Math.abs(change) < 0.0005 ? "" : change < 0 ? "−" : "+";
+  return sign + aucText(Math.abs(change)) + (error === null ? "" : ` ± ${aucText(error)}`);
 }
+
+/** The gain of the electrode that was added last, as the opposite of the change without it. */
+const gainText = ({ auc_change: change, standard_error: error }) => changeText(change === null ? null : -change, error);
 
 const percent = (share) => `${Math.round(100 * share)} %`;
 

@@ -13,16 +13,18 @@ const timers = {};
 writeAnswer();
 writeSure();
 fillSubjects(selection.by_subject);
+fillLetters(selection);
 const markRow = makeMontageTable(selection, mark, intervalText);
 const markPath = makePath(selection.path);
 const head = makeHead(sensors, look);
 const curve = makeCurve(selection, mark, choose);
+const markGain = makeGains(montages);
 const traces = makeTraces(selection);
 makeSlider();
 makeCopyButton(byId("copy-recommended"), byId("recommended-names"));
 makeCopyButton(byId("copy"), byId("names"));
+makeCopyButton(byId("copy-decoder"), byId("decoder-code"));
 makeTheme();
-makePrint();
 // from the event: the address may have been overwritten by the previous montage
 addEventListener("hashchange", (event) => show(fromHash(new URL(event.newURL).hash)));
 show(fromHash(location.hash));
@@ -53,6 +55,7 @@ function show(montage) {
   traces.show(montage);
   markRow(montage);
   markPath(montage);
+  markGain(montage);
   later("live", () => (byId("live").textContent = spoken(montage)));
   later("hash", () => history.replaceState(null, "", `#k=${montage.n_sensors}`));
 }
@@ -66,12 +69,28 @@ function writeFigures(montage) {
   byId("auc").textContent = aucText(montage.auc);
   byId("interval").textContent = intervalText(montage);
   byId("drop-sensor").textContent = drop ? drop.sensor : DASH;
-  byId("drop-change").textContent = drop ? `without it: AUC ${changeText(drop.auc_change)}` : "the only electrode";
+  byId("drop-change").textContent = drop
+    ? `without it: AUC ${changeText(drop.auc_change, drop.standard_error)}`
+    : "the only electrode";
+  const next = montages[montages.indexOf(montage) + 1]?.drop;
+  byId("next-sensor").textContent = next ? next.sensor : DASH;
+  byId("next-gain").textContent = next ? `with it: AUC ${gainText(next)}` : "there is no other";
+  byId("all-gain").textContent =
+    montage === montages.at(-1) ? "this montage" : `AUC ${changeText(montage.below_all, montage.below_all_error)}`;
+  writeDecoder(montage);
   byId("names").textContent = montage.sensors.join(", ");
   // not `disabled`, which would take the focus away from a button that was just pressed
   set(byId("fewer"), { "aria-disabled": String(montage === montages[0]) });
   set(byId("more"), { "aria-disabled": String(montage === montages.at(-1)) });
   set(byId("return"), { "aria-pressed": String(montage === chosen) });
+}
+
+/** Where the decoder of a montage is or, if none was made, the command that makes it. */
+function writeDecoder({ n_sensors: n, decoder }) {
+  const { command } = selection;
+  byId("decoder").hidden = !decoder && !command;
+  byId("decoder-text").textContent = decoder ? "Decoder of this montage:" : "To get the decoder of this montage:";
+  byId("decoder-code").textContent = decoder ?? `${command} --sensors ${n} --out electrodes-${n}`;
 }
 
 function look(name) {
@@ -101,7 +120,8 @@ function scoreWithInterval(montage) {
 
 function spoken(montage) {
   const score = `${count(montage.n_sensors, "electrode")}: AUC ${scoreWithInterval(montage)}.`;
-  return montage.drop ? `${score} Least important: ${dropText(montage.drop)}.` : score;
+  const { drop } = montage;
+  return drop ? `${score} Least important: ${drop.sensor}: ${changeText(drop.auc_change)}.` : score;
 }
 
 /** Wait until the slider rests: screen readers and the browser history should not get every step. */
@@ -115,7 +135,8 @@ function writeAnswer() {
   const all = whole.n_sensors === sensors.length ? "all electrodes" : `all ${whole.n_sensors} allowed electrodes`;
   const rest = whole === chosen ? "" : `; ${all}: ${aucText(whole.auc)}`;
   byId("recordings").textContent = `Which electrodes do I need? ${firstFew(source.recordings)}`;
-  const few = `${chosen.n_sensors} of ${count(sensors.length, "electrode")}`;
+  const asked = recommended.verdict === "asked" ? ", as asked for" : "";
+  const few = `${chosen.n_sensors} of ${count(sensors.length, "electrode")}${asked}`;
   const score = `: AUC ${scoreWithInterval(chosen)}${rest}`;
   if (recommended.verdict === "unsure") {
     // the headline is in the page already, and says that no montage is recommended
@@ -126,12 +147,19 @@ function writeAnswer() {
     byId("answer").replaceChildren(make("strong", {}, few), score);
     byId("reason").textContent = recommended.reason;
   }
-  byId("caution").hidden = !recommended.caution;
-  byId("caution").textContent = recommended.caution ?? "";
+  writeWarning("caution", recommended.caution);
   byId("recommended-names").textContent = chosen.sensors.join(", ");
   byId("n-all").textContent = `of ${sensors.length}`;
-  byId("optimistic").hidden = !source.optimistic;
-  byId("optimistic").textContent = source.optimistic ?? "";
+  byId("trade").textContent = recommended.verdict === "unsure" ? "" : recommended.trade ?? "";
+  byId("all-head").textContent = `All ${whole.n_sensors}${whole.n_sensors === sensors.length ? "" : " allowed"}`;
+  byId("all-auc").textContent = aucText(whole.auc);
+  writeWarning("one-subject", source.one_subject);
+  writeWarning("optimistic", source.optimistic);
+}
+
+function writeWarning(id, sentence) {
+  byId(id).hidden = !sentence;
+  byId(id).textContent = sentence ?? "";
 }
 
 function writeSure() {
@@ -175,14 +203,4 @@ function makeTheme() {
   });
   dark.addEventListener("change", rename);
   rename();
-}
-
-/** Print the montage put forward, whichever is on the screen. */
-function makePrint() {
-  let before = chosen;
-  addEventListener("beforeprint", () => {
-    before = state.montage;
-    show(chosen);
-  });
-  addEventListener("afterprint", () => show(before));
 }

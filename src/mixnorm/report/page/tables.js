@@ -30,7 +30,7 @@ function stackWhereTooWide(table) {
   });
 }
 
-const dropText = (drop) => (drop ? `${drop.sensor}: ${changeText(drop.auc_change)}` : DASH);
+const addedText = (drop) => (drop ? `${drop.sensor}: ${gainText(drop)}` : DASH);
 
 /** Returns a function that marks the row of the montage shown. */
 function makeMontageTable({ montages, recommended, sensors }, mark, intervalText) {
@@ -39,11 +39,11 @@ function makeMontageTable({ montages, recommended, sensors }, mark, intervalText
     n === recommended.n_sensors ? make("span", {}, `${n} `, make("small", {}, mark)) : String(n);
   const price = (text) => (priced ? [text] : []);
   const rows = montages.map((m) => [
-    ...[number(m.n_sensors), aucText(m.auc), intervalText(m), dropText(m.drop)],
+    ...[number(m.n_sensors), aucText(m.auc), intervalText(m), addedText(m.drop)],
     ...[...price(plain(m.cost)), m.sensors.join(", ")],
   ]);
   const names = "Names, in order of importance";
-  const heads = ["Electrodes", "AUC", "95 % interval", "Least important, AUC change", ...price("Cost"), names];
+  const heads = ["Electrodes", "AUC", "95 % interval", "Added electrode, AUC gain", ...price("Cost"), names];
   const table = byId("montage-table");
   fillTable(table, "Montages by number of electrodes", heads, rows);
   const rowOf = new Map(montages.map((m, i) => [m.n_sensors, table.tBodies[0].rows[i]]));
@@ -51,6 +51,23 @@ function makeMontageTable({ montages, recommended, sensors }, mark, intervalText
   return ({ n_sensors }) => {
     for (const [n, row] of rowOf) set(row, { "aria-current": n === n_sensors ? "true" : null });
   };
+}
+
+const SHOWN_REPETITIONS = [1, 2, 3, 5, 10, 15, 20, 30];
+
+/** Letters by number of electrodes (each doubling, the chosen number and all) and repetitions. */
+function fillLetters({ letters, recommended }) {
+  byId("letters").hidden = !letters;
+  if (!letters) return;
+  const { n_sensors: sizes, right, n_characters: total } = letters;
+  const last = right[0].length;
+  const repetitions = [...SHOWN_REPETITIONS.filter((r) => r < last), last];
+  const shown = sizes.filter((n, i) => Number.isInteger(Math.log2(n)) || i === sizes.length - 1 || n === recommended.n_sensors);
+  const rows = shown.map((n) => [String(n), ...repetitions.map((r) => percent(right[sizes.indexOf(n)][r - 1]))]);
+  const heads = repetitions.map((r) => `${r}\u00d7`);
+  fillTable(byId("letters-table"), "Letters spelled right", ["Electrodes", ...heads], rows);
+  byId("letters-text").textContent =
+    `${count(total, "held-out letter")}; the scores of the flashes are added up over the repetitions.`;
 }
 
 function fillSubjects(rows) {

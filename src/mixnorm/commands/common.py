@@ -52,6 +52,43 @@ jobs_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only one JSON object on standard output.")
 
 
+def _span(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[float, float] | None:
+    """The two times of "A,B"."""
+    if given is None:
+        return None
+    try:
+        start, stop = (float(edge) for edge in given.split(","))
+    except ValueError:
+        raise click.BadParameter(f"expected two times in seconds, such as 0,0.6, but got {given!r}.") from None
+    if not (math.isfinite(start) and math.isfinite(stop) and start < stop):
+        raise click.BadParameter(f"the second time must be later than the first, but got {given!r}.")
+    return start, stop
+
+
+_SAMPLES = (
+    click.option(
+        "--window",
+        callback=_span,
+        metavar="A,B",
+        help="Seconds after the stimulus that are used [default: by preset].",
+    ),
+    click.option(
+        "--samples",
+        "n_samples",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Number of means over time per electrode [default: one for every 50 to 60 ms].",
+    ),
+)
+
+
+def samples_options(command: Callable) -> Callable:
+    """Add the options about the window and the samples; the command gets ``window`` and ``n_samples``."""
+    for option in reversed(_SAMPLES):
+        command = option(command)
+    return command
+
+
 def _some(jobs: int) -> int:
     if jobs == 0:
         raise click.BadParameter("the number of processes must be at least 1, or -1 for one per core.")

@@ -24,6 +24,7 @@ from mixnorm.commands.common import (
     progress,
     read_options,
     reading_options,
+    samples_options,
     stoppable,
     subjects_option,
 )
@@ -64,6 +65,7 @@ _SHOWN = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Results folder [mixnorm-results/select-NAME].")
 @click.option("--preset", type=click.Choice(list(PRESETS)), help="Preparation [default: by file type].")
+@samples_options
 @folds_option
 @click.option(
     "--resamplings",
@@ -136,6 +138,8 @@ def _asked(options: dict[str, Any]) -> SelectOptions:
         compare=options.pop("compare"),
         n_jobs=options.pop("jobs"),
         preparation=Preparation.preset(preset) if preset else None,
+        window=options.pop("window"),
+        n_samples=options.pop("n_samples"),
     )
 
 

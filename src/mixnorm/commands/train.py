@@ -20,6 +20,7 @@ from mixnorm.commands.common import (
     progress,
     read_options,
     reading_options,
+    samples_options,
     subjects_option,
 )
 from mixnorm.eeg import (
@@ -28,6 +29,7 @@ from mixnorm.eeg import (
     Design,
     Preparation,
     default_classifier,
+    default_preparation,
     honest_folds,
     prepare,
     read_recordings,
@@ -52,8 +54,9 @@ from mixnorm.montage.preselection import PreselectedSVC
 @click.option(
     "--preset",
     type=click.Choice(list(PRESETS)),
-    help="Preparation [default for continuous recordings, epochs for epochs].",
+    help="Preparation [default: by file type].",
 )
+@samples_options
 @folds_option
 @click.option(
     "--rule",
@@ -88,12 +91,14 @@ def train(
         options.pop("max_sensors"),
         default_classifier(options.pop("method"), rule=options.pop("rule")),
     )
+    samples = options.pop("window"), options.pop("n_samples")
     with messages():
         check_model_path(output)
         check_writable(output, "-o")
         runs = read_recordings(*recordings, **read_options(options))
         describe(runs)
-        design = prepare(runs, Preparation.preset(preset) if preset else None)
+        base = Preparation.preset(preset) if preset else None
+        design = prepare(runs, default_preparation(runs, base, *samples))
         folds = honest_folds(design, n_folds)
         chosen = n_sensors is not None and n_sensors < len(design.ch_names)
         model = PreselectedSVC(n_sensors, classifier) if chosen else classifier

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from mixnorm.eeg.decoder import Decoder, Scores, default_classifier
-from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.design import Design, default_preparation, prepare
 from mixnorm.eeg.positions import electrode_positions
 from mixnorm.eeg.preparation import PRESETS, Preparation
 from mixnorm.eeg.readers import ReadOptions, read_recording, read_recordings
@@ -52,6 +52,7 @@ __all__ = [
     "StreamDecoder",
     "StreamScore",
     "default_classifier",
+    "default_preparation",
     "electrode_positions",
     "from_moabb",
     "honest_folds",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixnorm.eeg.cutting import windows_inside
-from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.design import Design, default_preparation, prepare
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
@@ -104,12 +104,14 @@ class Decoder:
         recordings : one or several recordings
             With labels.
         preparation : Preparation, optional
-            As in `prepare`.
+            That of `default_preparation` by default, as in `mixnorm train`.
         classifier : estimator, optional
             `default_classifier` by default.
         """
         first = recordings if isinstance(recordings, Recording | EpochedRecording) else recordings[0]
-        return cls.from_design(prepare(recordings, preparation), first.ch_names, classifier)
+        return cls.from_design(
+            prepare(recordings, default_preparation(first, preparation)), first.ch_names, classifier
+        )
 
     @classmethod
     def from_design(cls, design: Design, ch_names: Sequence[str] | None = None, classifier: Any = None) -> Decoder:

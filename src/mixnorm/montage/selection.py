@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mixnorm.eeg.decoder import Decoder
-from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.design import Design, default_preparation, prepare
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Recording
 from mixnorm.eeg.splitting import Folds, InOrder, dealt, honest_folds
@@ -61,7 +61,9 @@ class SelectOptions:
     n_jobs : int or None
         Number of processes; the outer folds run in parallel.
     preparation : Preparation or None
-        How recordings are prepared; None: the default for their kind.
+        How recordings are prepared; None: the default for their kind (`default_preparation`).
+    window, n_samples
+        Seconds after the stimulus, and number of samples, instead of those of the preparation.
     """
 
     sensors: int | None = None
@@ -73,6 +75,8 @@ class SelectOptions:
     compare: bool = True
     n_jobs: int | None = None
     preparation: Preparation | None = None
+    window: tuple[float, float] | None = None
+    n_samples: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +121,7 @@ def select_montage(
     True
     """
     options = options or SelectOptions()
-    design, recordings = (source, ()) if isinstance(source, Design) else _prepared(source, options.preparation)
+    design, recordings = (source, ()) if isinstance(source, Design) else _prepared(source, options)
     case = _Case.of(design, options, progress or (lambda step: None), checkpoint)
     case.progress("montages and their scores")
     found = case.scored(case.subjects)
@@ -145,8 +149,9 @@ def select_montage(
     )
 
 
-def _prepared(source: Any, preparation: Preparation | None) -> tuple[Design, Sequence[Recording | EpochedRecording]]:
+def _prepared(source: Any, options: SelectOptions) -> tuple[Design, Sequence[Recording | EpochedRecording]]:
     recordings = [source] if isinstance(source, Recording | EpochedRecording) else list(source)
+    preparation = default_preparation(recordings, options.preparation, options.window, options.n_samples)
     return prepare(recordings, preparation), recordings
 
 

@@ -14,8 +14,8 @@ from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording, RecordingError
 
 LONGEST_MEAN = 0.06
-"""Epochs are reduced to means of at most this many seconds by default: slow potentials need no finer samples, and every
-sample more is a feature more to learn from the same trials."""
+"""Epochs are reduced to means of at most this many seconds by default: slow potentials need no finer samples, and
+every sample more is a feature more to learn from the same trials."""
 
 
 @dataclass(frozen=True)

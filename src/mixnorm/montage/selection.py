@@ -27,12 +27,10 @@ from mixnorm.montage.orders import EliminationOrder, Order, compared_orders
 from mixnorm.montage.plain import number, numbers
 from mixnorm.montage.recommendation import Choice, choose, recommend
 from mixnorm.montage.result import Curve, Path, SelectionResult, SubjectRow
-from mixnorm.montage.scoring import ScoredMontages, score_montages
+from mixnorm.montage.scoring import ScoredMontages, score_montages, usable_folds
 from mixnorm.montage.trials import SubjectTrials
 from mixnorm.subjects.multitask_cv import MultiTaskGroupSVCCV
 
-N_INNER = 5
-"""Number of inner folds, which choose the order of the sensors and alpha."""
 N_BLOCKS = 20
 """With fewer characters than this, stability selection splits so many blocks of neighbouring trials instead."""
 N_ALPHAS = 20
@@ -132,7 +130,7 @@ def select_montage(
     stable = _stability(case)
     case.progress("path")
     path = _path(case)
-    curves = (curve_of("mixnorm", found.sizes, found.by_fold, found.ratio), *_compared(case))
+    curves = (curve_of("mixnorm", found.sizes, found.by_fold, found.ratio), *_compared(case, found))
     return Selection(
         source=source_of(design, recordings, dict(zip(case.names, case.folds, strict=True)), len(found.tests)),
         sensors=sensors_of(design, case.constraints, stable),
@@ -205,14 +203,17 @@ class _Case:
         about = digest(*trials, *constraints, self.design.ch_names, self.design.preparation)
         return Work(self.checkpoint, about, n_jobs)
 
-    def scored(self, subjects: list[SubjectTrials], order: Order | None = None) -> ScoredMontages:
-        """The montages of some subjects, by default in the order of this package."""
+    def scored(
+        self, subjects: list[SubjectTrials], order: Order | None = None, folds: Sequence[int] | None = None
+    ) -> ScoredMontages:
+        """The montages of some subjects, by default in the order of this package and on all folds."""
         return score_montages(
             subjects,
             order or EliminationOrder(self.constraints),
-            cv=InOrder(N_INNER),
+            cv=InOrder(),
             scaler=self.design.preparation.scaler(),
             work=self.work(subjects, self.options.n_jobs),
+            folds=folds,
         )
 
     def scaled(self, one: SubjectTrials, train: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -220,25 +221,26 @@ class _Case:
         return self.design.preparation.scaler().fit(one.X[train]).transform(one.X)
 
 
-def _compared(case: _Case) -> list[Curve]:
-    """The curves of other orders on the same folds; for several subjects the mean over orders found for each."""
+def _compared(case: _Case, found: ScoredMontages) -> list[Curve]:
+    """The curves of other orders on the same folds; for several subjects the mean over orders found for each.
+
+    All of them end at the same electrodes, and so at the same AUC: that of all electrodes is taken from ``found``.
+    """
     curves: list[Curve] = []
+    folds = usable_folds(case.subjects)
     for order in compared_orders(case.design.ch_names, case.constraints) if case.options.compare else ():
         case.progress(order.name)
         try:
-            found = [case.scored([one], order) for one in case.subjects]
+            own = [case.scored([one], order, folds) for one in case.subjects]
         except ImportError as error:
             warnings.warn(f"Not compared with {order.name}: {error}", UserWarning, stacklevel=3)
             continue
-        aucs = _padded([one.by_fold for one in found])
-        curves.append(curve_of(order.name, found[0].sizes, mean_known(aucs, axis=2), found[0].ratio))
+        # every subject has the folds of ``found``, in the same order, and NaN where it has no trials in one
+        sizes, aucs = own[0].sizes, np.concatenate([one.aucs for one in own], axis=2)
+        if order.ends_with_all:
+            sizes, aucs = np.append(sizes, found.sizes[-1]), np.concatenate([aucs, found.aucs[-1:]])
+        curves.append(curve_of(order.name, sizes, mean_known(aucs, axis=2), found.ratio))
     return curves
-
-
-def _padded(parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Stack AUCs (S, J) of T subjects, who may have different numbers of folds: (S, J, T), NaN where there is none."""
-    folds = max(part.shape[1] for part in parts)
-    return np.stack([np.pad(p, ((0, 0), (0, folds - p.shape[1])), constant_values=np.nan) for p in parts], axis=2)
 
 
 def _by_subject(
@@ -270,20 +272,23 @@ def _stability(case: _Case) -> StabilitySelection | None:
         return None
     case.progress("stability")
     X = np.concatenate([case.scaled(one, np.ones(len(one.X), dtype=bool)) for one in case.subjects])
-    signs = np.concatenate([one.signs for one in case.subjects])
-    groups = np.concatenate([one.trial_groups for one in case.subjects])
-    if len(np.unique(groups)) < N_BLOCKS:
-        groups = dealt(np.arange(len(signs)), N_BLOCKS)
     call = Call.of(
         stability_selection,
         X,
-        signs,
+        np.concatenate([one.signs for one in case.subjects]),
         n_resamplings=case.options.n_resamplings,
-        trial_groups=groups,
+        trial_groups=np.concatenate([_units(one) for one in case.subjects]),
+        subjects=np.repeat(case.names, [len(one.signs) for one in case.subjects]),
         group_weights=case.constraints.group_weights,
     )
     name = f"stability, {case.options.n_resamplings} half-sample pairs"
     return case.work(case.subjects).run(name, [call])[0]
+
+
+def _units(one: SubjectTrials) -> NDArray:
+    """What is kept whole in a half: characters, or blocks of neighbouring trials where these are too few."""
+    enough = len(np.unique(one.trial_groups)) >= N_BLOCKS
+    return one.trial_groups if enough else dealt(np.arange(len(one.signs)), N_BLOCKS)
 
 
 def _path(case: _Case) -> Path:

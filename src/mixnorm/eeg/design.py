@@ -195,7 +195,8 @@ def _means_of_epochs(
 ) -> Preparation:
     """Means of `LONGEST_MEAN` at most, in a window or from the stimulus on; all samples where that changes nothing."""
     whole, rate, count = Preparation.preset("epochs"), recording.sfreq, recording.X.shape[2]
-    if not np.isfinite(rate):  # a single sample
+    # a single sample has no rate, and there are no equal means of unevenly spaced ones
+    if not np.isfinite(rate) or not np.allclose(np.diff(recording.times), 1 / rate, rtol=0.05):
         return whole
     origin = round(recording.times[0] * rate)
     start, stop = (round(edge * rate) for edge in window) if window else (max(origin, 0), origin + count)
@@ -207,6 +208,8 @@ def _means_of_epochs(
     if n_samples is None:
         n_samples = max(1, (stop - start) // length)
         stop = start + n_samples * length
+    elif window is None:  # means of equal length
+        stop = start + n_samples * max(1, (stop - start) // n_samples)
     return whole.with_(window=(start / rate, stop / rate), n_samples=n_samples, reduce="mean")
 
 

@@ -161,9 +161,9 @@ def test_window_and_number_of_samples_can_be_given(recording):
     assert default_preparation(trials, window=(0.1, 0.5), n_samples=4).window == pytest.approx((0.1, 0.5))
     six = prepare(trials, default_preparation(trials, n_samples=6))
     assert_allclose(six.X, trials.X[:, :, 5:35].reshape(6, 2, 6, 5).mean(axis=3), atol=1e-12)
-    with pytest.raises(RecordingError, match="epochs reach from -0.1 to 0.6 s and do not cover the window"):
+    with pytest.raises(RecordingError, match=r"epochs reach from -0\.1 to 0\.6 s and do not cover the window"):
         prepare(trials, default_preparation(trials, window=(0.0, 0.9)))
-    with pytest.raises(RecordingError, match="80 samples do not fit into 0.6 s at 50 Hz"):
+    with pytest.raises(RecordingError, match=r"80 samples do not fit into 0\.6 s at 50 Hz"):
         prepare(trials, default_preparation(trials, window=(0.0, 0.6), n_samples=80))
     with pytest.raises(RecordingError, match="do not cover the window"):
         prepare(trials, default_preparation(trials, n_samples=80))

@@ -6,6 +6,7 @@ import pytest
 from mixnorm import SensorSelector, stability_selection
 from mixnorm.core.groups import Groups
 from mixnorm.estimators.elimination import Distance, Trained, elimination_noise, elimination_order
+from mixnorm.estimators.stability import complementary_halves
 from mixnorm.noise import covariance
 
 G, R = 7, 4
@@ -191,8 +192,6 @@ def test_units_of_all_sensors_and_weights_of_all_trials_do_not_matter(trials):
 def test_stability_is_the_frequency_among_the_first_of_the_same_order(trials):
     X, signs = trials
     found = stability_selection(X, signs, n_resamplings=3, n_sensors=2, random_state=1)
-    from mixnorm.estimators.stability import complementary_halves
-
     halves = complementary_halves(signs, None, 3, np.random.RandomState(1))
     counts = np.zeros(G)
     for half in halves.T:
@@ -216,7 +215,7 @@ def test_parameters_that_would_be_ignored_are_refused(trials, make):
     X, signs = trials
     with pytest.raises(ValueError, match="Allowed values are 'elimination' and 'path', but got 'forward' instead"):
         make(X, signs, strategy="forward")
-    with pytest.raises(ValueError, match="ridge=0.5 has no effect with strategy='elimination'"):
+    with pytest.raises(ValueError, match=r"ridge=0\.5 has no effect with strategy='elimination'"):
         make(X, signs, ridge=0.5)
     with pytest.raises(ValueError, match="Invalid value for the 'noise' parameter"):
         make(X, signs, noise="white")

@@ -58,7 +58,9 @@ def _within_tolerance(recommended: Recommendation, best: str) -> str:
     if recommended.n_sensors == recommended.best_n_sensors:
         return f"The montage with the highest AUC ({best}); no smaller one is within {recommended.tolerance:g} of it."
     known = recommended.standard_error is not None and recommended.below_best is not None
-    loss = f" Its own AUC is {recommended.below_best:.3f} ± {recommended.standard_error:.3f} below it." if known else ""
+    loss = (
+        f" Its own AUC is {recommended.below_best:.3f} ± {recommended.standard_error:.3f} below it." if known else ""
+    )
     return f"The smallest montage {near}, after smoothing over the number of electrodes.{loss}"
 
 

@@ -163,6 +163,8 @@ def score_fold(data, seed, place, fold, options):
     note(ALL, "own", own_refit(FORMER)(five, everything), 0.0)
     cap = standard_cap(person.ch_names)
     for name, find in (ORDERS | (CANDIDATES if options.candidates else {})).items():
+        if options.only and name not in options.only:
+            continue
         start = time.process_time()
         try:
             order = find(training if name == OURS else five)
@@ -431,12 +433,13 @@ def sequential(options):
         return KernelResults(None, np.zeros(len(y)), found, 0.0, 0.0)
 
     order = ORDERS["sequential selection"](training)
-    for size in range(1, 6):
-        found = channel_selection_by_method(
-            kernel, data.X, data.y, [str(i) for i in range(8)], "SFS", max_channels=size, performance_delta=-1.0
-        )
-        theirs = sorted(int(name) for name in found.best_channel_subset)
-        print(size, sorted(order[:size].tolist()), theirs, "same" if sorted(order[:size].tolist()) == theirs else "")
+    names = [str(channel) for channel in range(8)]
+    steps = channel_selection_by_method(
+        kernel, data.X, data.y, names, "SFS", max_channels=5, performance_delta=-1.0
+    ).results_df["Channel Subset"]
+    for size, subset in enumerate(steps, 1):
+        theirs, ours = sorted(map(int, subset)), sorted(order[:size].tolist())
+        print(size, ours, theirs, "same" if ours == theirs else "different")
 
 
 def main():
@@ -447,6 +450,7 @@ def main():
         job.add_argument("data", nargs="*", default=list(SETS), help="data sets, such as uam-p300:100")
         job.add_argument("--seed", type=int, help="development: folds drawn at random")
         job.add_argument("--candidates", action="store_true", help="also the candidates for our order")
+        job.add_argument("--only", nargs="+", metavar="ORDER", help="orders to score; all if left out")
         job.add_argument("--jobs", type=int, default=1)
         job.add_argument("--out", help="CSV file")
         job.set_defaults(run=run)

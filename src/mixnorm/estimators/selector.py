@@ -130,46 +130,44 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         trials, y = read_fit(self, X, y)
         classes, signs = encode_labels(y)
         weights = check_sample_weight(sample_weight, len(signs))
-        find = self._by_path if self.strategy == "path" else self._by_elimination
-        stack, chosen = find(trials, signs, weights, classes)
+        balanced = class_balance(weights, signs, classes, self.class_weight)
+        options, by_path = SolverOptions.of(self), self.strategy == "path"
+        noise = as_noise(self.noise) if by_path else None
+        given = self.groups, self.group_weights, self.fit_intercept or not by_path
+        objective = Objective("group", self.q, *given, noise, self.ridge)
+        stack = objective.stack(trials, signs, balanced[:, None])
+        if by_path:
+            path = _Path(stack, objective.quadratic(stack, weights[:, None]), options)
+            chosen = self._by_path(path, weights, classes, trials.dtype)
+        else:
+            chosen = self._by_elimination(stack, weights, classes)
         self.groups_ = stack.groups.labels.copy()
         self.selected_groups_ = self.groups_[chosen]
         self._note_input(trials, stack, chosen)
         return self
 
-    def _by_path(
-        self, trials: Trials, signs: np.ndarray, weights: np.ndarray, classes: np.ndarray
-    ) -> tuple[Stack, np.ndarray]:
-        """Return the problem and the chosen sensors, in their order, by the mixed-norm path."""
-        balanced = class_balance(weights, signs, classes, self.class_weight)
-        options = SolverOptions.of(self)
-        given = self.groups, self.group_weights, self.fit_intercept
-        objective = Objective("group", self.q, *given, as_noise(self.noise), self.ridge)
-        stack = objective.stack(trials, signs, balanced[:, None])
-        path = _Path(stack, objective.quadratic(stack, weights[:, None]), options)
-        check_enough_trials(objective.noise, signs, weights, classes)
+    def _by_path(self, path: "_Path", weights: np.ndarray, classes: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Return the chosen sensors, in their order, by the mixed-norm path."""
+        stack = path.stack
+        check_enough_trials(as_noise(self.noise), stack.y[0, 0], weights, classes)
         n_sensors = self._check_n_sensors(stack)
         self.alpha_, solution = path.follow(n_sensors)
         warn_unconverged([solution], self.tol, stacklevel=5)
         self.n_iter_ = int(solution.n_iter[0, 0])
-        self.group_norms_ = _norms(stack, solution, float(self.q)).astype(trials.dtype)
-        return stack, path.resolve(self.alpha_, solution, self.group_norms_, n_sensors)
+        self.group_norms_ = _norms(stack, solution, float(self.q)).astype(dtype)
+        return path.resolve(self.alpha_, solution, self.group_norms_, n_sensors)
 
-    def _by_elimination(
-        self, trials: Trials, signs: np.ndarray, weights: np.ndarray, classes: np.ndarray
-    ) -> tuple[Stack, np.ndarray]:
-        """Return the problem and the chosen sensors, in their order, by backward elimination."""
-        class_balance(weights, signs, classes, None)  # both classes have trials of positive weight
-        stack = Objective("group", 2.0, self.groups, self.group_weights, True).stack(trials, signs, weights[:, None])
+    def _by_elimination(self, stack: Stack, weights: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """Return the chosen sensors, in their order, by backward elimination."""
         n_sensors = self._check_n_sensors(stack)
+        signs, used = stack.y[0, 0], weights > 0
         noise = elimination_noise(self.noise, stack.groups)
         check_enough_trials(noise, signs, weights, classes)
-        used = weights > 0
-        own = Trained(trials.matrix[used], signs[used], weights[used])
         beta = np.where(_usable(stack), stack.group_weights[0, :, 0], np.inf)
+        own = Trained(stack.X[0, 0][used], signs[used], weights[used])
         order = elimination_order([own], stack.groups, beta, noise)
         self.order_, self.n_iter_ = stack.groups.labels[order], len(order)
-        return stack, np.sort(order[:n_sensors])
+        return np.sort(order[:n_sensors])
 
     def transform(self, X):
         """Return the trials with the chosen sensors only, in the same form as X.

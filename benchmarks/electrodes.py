@@ -1,336 +1,374 @@
-"""Which electrodes: our montages against the orders that people use, on the same folds, and what was promised of them.
+"""Which electrodes: our montages against those that other methods choose, on the same folds, and what was promised.
 
-    MIXNORM_DATA=... python benchmarks/electrodes.py orders bcicomp2-iib
-    MIXNORM_DATA=... python benchmarks/electrodes.py orders ner2015-errp --folds 1 3
-    MIXNORM_DATA=... python benchmarks/electrodes.py orders uam-p300 --folds 2 3 4
-    MIXNORM_DATA=... python benchmarks/electrodes.py orders uam-p300 --folds 2 3 4 --trials 360
-    MIXNORM_DATA=... python benchmarks/electrodes.py orders bigp3bci-a
-    python benchmarks/electrodes.py simulated --sets 20
+    MIXNORM_DATA=... python benchmarks/electrodes.py orders --jobs 16
+    MIXNORM_DATA=... python benchmarks/electrodes.py orders ner2015-errp --seed 100 --candidates
+    MIXNORM_DATA=... python benchmarks/electrodes.py recommended --jobs 16
+    python benchmarks/electrodes.py simulated --sets 60 --jobs 16
+    python benchmarks/electrodes.py permutations --sets 500 --jobs 16
     python benchmarks/electrodes.py stability --sets 200
-    python benchmarks/electrodes.py permutations --sets 500
     python benchmarks/electrodes.py time
+    python benchmarks/electrodes.py sequential
 
-Every order is found on the training trials of a fold only; an ℓ2 SVM is refitted on its first K sensors, alpha by
-inner folds, and scored on the held-out trials. Two orders that were not taken into the package are kept here: one that
-also uses the trials of the other subjects (the training trials of the same fold only), and elimination by the weights
-of least squares. Times are CPU times of one process, side by side.
+`orders` and `recommended` take the names of data sets, by default all of them: ``uam-p300:100`` learns from the first
+100 training trials of a fold. Every order is found on the training trials of a fold alone; decoders are fitted on its
+first K electrodes and scored on the held-out trials: the decoder of the package ("our refit") and the one that belongs
+to the order ("own refit"). With ``--seed`` the folds are drawn at random instead (development; constants were chosen
+with seeds from 100); without it they are sessions, runs or characters. NumPy, SciPy and scikit-learn are enough;
+pyRiemann is left out where it is not installed. Rows go to ``--out`` as CSV. Times are CPU times of one process.
 """
 
 import argparse
+import csv
 import os
 import time
+import warnings
+from collections import defaultdict
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+from _electrode_orders import CANDIDATES, FORMER, ORDERS, OURS, accuracy, own_refit
+from joblib import Parallel, delayed
 
 from mixnorm import GroupSVCCV, stability_selection
 from mixnorm.eeg import (
-    Design,
     InOrder,
     Preparation,
     SelectOptions,
+    default_preparation,
     honest_folds,
     prepare,
     read_recordings,
     select_montage,
     simulated_p300,
 )
-from mixnorm.estimators.entry import entry_order
-from mixnorm.estimators.folds import Fold, auc
-from mixnorm.estimators.inputs import Trials
-from mixnorm.estimators.objective import Objective
-from mixnorm.execution import SolverOptions
+from mixnorm.eeg.splitting import dealt
+from mixnorm.estimators.folds import auc
+from mixnorm.montage.caution import chance_level
 from mixnorm.montage.constraints import Constraints
-from mixnorm.montage.elimination import (
-    SEARCH_ALPHAS,
-    HeldOut,
-    components,
-    order_sensors,
-    precision,
-    search_models,
-    separation,
-)
-from mixnorm.montage.orders import (
-    EliminationOrder,
-    by_backward_elimination,
-    by_riemannian_distance,
-    by_snr,
-    standard_cap,
-)
-from mixnorm.montage.recommendation import smallest_near_best
-from mixnorm.montage.refits import HeldOutScores, Ranking, refit
-from mixnorm.montage.scoring import ScoredMontages, score_montages
+from mixnorm.montage.decoders import trials_of
+from mixnorm.montage.orders import EliminationOrder, standard_cap
+from mixnorm.montage.recommendation import growing, smallest_near_best
+from mixnorm.montage.refits import Ranking, refit
+from mixnorm.montage.scoring import score_montages
 from mixnorm.montage.trials import SubjectTrials, Training, inner_folds
 
-SIZES = (4, 8, 16)
+SIZES = (2, 4, 8, 16)
+SETS = ("ner2015-errp", "bcicomp2-iib", "uam-p300", "uam-p300:100", "uam-p300:200", "bigp3bci-a", "br41n-p300")
 RUNS = ("AAS010R01", "AAS011R01", "AAS011R02")
 FLAT = {"bigp3bci-a": ("Fp1", "Fp2")}
-PER_TRIAL = ("X", "y", "subject", "session", "character", "stimulus", "onset", "run")
-
-
-def by_entry(training, weights=None):
-    """Channels by their entry on the ℓ1-ℓ2 path."""
-    X, signs = training.X, training.signs
-    trials = Trials(X.reshape(len(X), -1), None, X.shape[1:], X.dtype)
-    objective = Objective("group", 2.0, None, weights, True)
-    stack = objective.stack(trials, signs, np.ones((len(X), 1)))
-    # no order is scored with more sensors than this, short of all
-    return np.argsort(entry_order(stack, max(SIZES), SolverOptions("auto", 1e-3))[:, 0], kind="stable")
-
-
-def by_adaptive_entry(training):
-    """Channels by their entry on the adaptive path; those that its first stage left out come last, as they entered."""
-    cv = [(np.flatnonzero(fold.train), np.flatnonzero(fold.test)) for fold in training.folds[:3]]
-    norms = GroupSVCCV(20, cv=cv, tol=1e-3).fit(training.X, training.signs).group_norms_
-    if not norms.any():
-        return by_entry(training)
-    weights = np.where(norms > 0, 1 / np.where(norms > 0, norms, 1), 1e3 / norms[norms > 0].min())
-    return by_entry(training, weights / np.exp(np.mean(np.log(weights))))
-
-
-def by_us(training):
-    return order_sensors([training], Constraints.none(training.X.shape[1]))
-
-
-class TrainingOnly(HeldOut):
-    """A least-squares classifier without held-out trials, judged by its training trials."""
-
-    def _mean_separation(self, scores, residual):
-        return self.training_separation(residual)
-
-
-def fitted_on_all(X, signs, alpha):
-    everything = Fold(np.ones(len(signs), dtype=np.int64), np.zeros(len(signs), dtype=bool))
-    return TrainingOnly.of(X, signs, everything, alpha)
-
-
-def by_us_with_others(training, others):
-    """Our elimination, in which classifiers of the other subjects' trials have half of the weight."""
-    models = search_models(training)
-    weights = precision([model.signs for model in models]) / 2
-    for X, signs in others:
-        reduced = X @ components(X)
-        models.append(fitted_on_all(reduced, signs, SEARCH_ALPHAS[1] * max(reduced[0].size / len(signs), 0.02)))
-    weights = np.concatenate([weights, precision([signs for _, signs in others]) / 2])
-    left, removed = np.arange(training.X.shape[1]), []
-    while len(left):
-        losses = [model.separation_now() - model.separation_without_each() for model in models]
-        place = int(np.argmin(weights @ losses))
-        removed.append(left[place])
-        left = np.delete(left, place)
-        for model in models:
-            model.remove(place)
-    return np.array(removed[::-1])
-
-
-def by_least_squares_elimination(training):
-    """Elimination by the weights of regularised least squares, on temporal components, alpha by the inner folds."""
-    X, signs = training.X @ components(training.X), training.signs
-
-    def held_out(alpha):
-        models = [HeldOut.of(X, signs, fold, alpha) for fold in training.folds]
-        return np.mean([separation(model.signs, model.scores[:, None])[0] for model in models])
-
-    model = fitted_on_all(X, signs, max(10.0 ** np.arange(-2, 1.5, 0.5), key=held_out))
-    left, removed = np.arange(X.shape[1]), []
-    while len(left):
-        place = int(np.argmin(np.linalg.norm(model.w.reshape(len(left), -1), axis=1)))
-        removed.append(left[place])
-        model.remove(place)
-        left = np.delete(left, place)
-    return np.array(removed[::-1])
-
-
-ALONE, WITH_OTHERS = "mixnorm select", "mixnorm select, with the trials of others"
-ORDERS = {
-    ALONE: by_us,
-    WITH_OTHERS: by_us_with_others,
-    "entry on the ℓ1-ℓ2 path": by_entry,
-    "adaptive path": by_adaptive_entry,
-    "backward elimination": by_backward_elimination,
-    "elimination by least squares": by_least_squares_elimination,
-    "SNR ranking": by_snr,
-    "pyRiemann": by_riemannian_distance,
-}
+CAP = "standard cap"
+ALL = "all electrodes"
 
 
 @dataclass(frozen=True, eq=False)
 class Person:
-    """The trials of one subject, the outer fold of each (IIb: its runs), and how many are learned from at most."""
+    """The trials of one subject (prepared as by ``mixnorm select``), the outer fold of each, and the folds scored."""
 
+    data: str
     who: str
-    design: Design
+    X: np.ndarray
+    signs: np.ndarray
+    groups: np.ndarray
     number: np.ndarray
-    most: int | None = None
+    ch_names: tuple
+    preparation: Preparation
+    most: int | None
 
-    @cached_property
-    def trials(self):
-        X, y, groups = self.design.to_sklearn()
-        return X, np.where(y == 1, 1.0, -1.0), groups
+    def folds(self):
+        return [fold for fold in np.unique(self.number) if len(np.unique(self.signs[self.number == fold])) == 2]
 
-    def trains(self, fold):
+    def train(self, fold):
         return np.flatnonzero(self.number != fold)[: self.most]
 
-    def test(self, fold):
-        X, signs, _ = self.trials
-        return scaler_of(self, fold).transform(X[self.number == fold]), signs[self.number == fold]
+    def split(self, fold, n_inner=3):
+        """Scaled training trials with inner folds, and scaled held-out trials with their signs."""
+        train, test = self.train(fold), self.number == fold
+        scale = self.preparation.scaler().fit(self.X[train]).transform
+        folds = inner_folds(InOrder(n_inner), self.signs[train], self.groups[train])
+        return Training(scale(self.X[train]), self.signs[train], folds), scale(self.X[test]), self.signs[test]
 
 
 @cache
-def scaler_of(person, fold):
-    return person.design.preparation.scaler().fit(person.trials[0][person.trains(fold)])
-
-
-@cache
-def training_of(person, fold):
-    """Scaled training trials without a fold, their signs, and inner folds."""
-    (X, signs, groups), train = person.trials, person.trains(fold)
-    folds = inner_folds(InOrder(5), signs[train], groups[train])
-    return Training(scaler_of(person, fold).transform(X[train]), signs[train], folds)
-
-
-def people_of(name):
-    """Return all subjects of a data set."""
-    data = Path(os.environ["MIXNORM_DATA"])
+def people_of(data, seed=None):
+    """All subjects of a data set; with a seed, five folds of whole trial groups drawn at random."""
+    name, _, trials = data.partition(":")
+    folder = Path(os.environ["MIXNORM_DATA"])
     if name == "bcicomp2-iib":
-        design = prepare(read_recordings(*(str(data / name / f"{run}.mat") for run in RUNS)))
-        return [Person("AA", design, design.run)]
-    design = prepare(read_recordings(str(data / f"{name}.npz"), drop=FLAT.get(name, ())))
+        sources = [[folder / name / f"{run}.mat" for run in RUNS]]
+    elif name == "br41n-p300":
+        sources = [[folder / name / f"S{number}.mat"] for number in (1, 2, 3)]
+    else:
+        sources = [[folder / f"{name}.npz"]]
     people = []
-    for who in np.unique(design.subject):
-        mine = design.subject == who
-        own = replace(design, **{field: getattr(design, field)[mine] for field in PER_TRIAL})
-        people.append(Person(str(who), own, honest_folds(own).number))
+    for paths in sources:
+        recordings = read_recordings(*map(str, paths), drop=FLAT.get(name, ()))
+        design = prepare(recordings, default_preparation(recordings))
+        for who in np.unique(design.subject):
+            own = trials_of(design, design.subject == who)
+            X, y, groups = own.to_sklearn()
+            number = own.run if name == "bcicomp2-iib" else honest_folds(own).number
+            if seed is not None:
+                units = np.random.default_rng(seed).permutation(np.unique(groups))
+                number = (np.argsort(units) * 5 // len(units))[np.searchsorted(np.sort(units), groups)]
+            label = f"{who} {paths[0].stem}" if len(sources) > 1 else str(who)
+            signs, most = np.where(y == 1, 1.0, -1.0), int(trials) if trials else None
+            people.append(Person(data, label, X, signs, groups, number, own.ch_names, own.preparation, most))
     return people
 
 
 def compare(options):
-    """Print the table of mean AUC at K sensors, and the recommended montages beside the full cap."""
-    everyone = people_of(options.data)
-    people = [replace(one, most=options.trials) for one in everyone]
-    rows, tested, spent = {}, {}, {}
-    for person in people:
-        for fold in np.unique(person.number) if options.folds is None else options.folds:
-            if len(np.unique(person.test(fold)[1])) < 2:
-                continue
-            for name, find in order_functions(everyone, person, fold, options).items():
-                start = time.process_time()
-                order = find(training_of(person, fold))
-                took = time.process_time() - start
-                spent[name] = spent.get(name, 0.0) + took
-                models, row = score(person, fold, order, name in (ALONE, WITH_OTHERS))
-                rows.setdefault(name, []).append(row)
-                tested.setdefault(name, {}).setdefault(person.who, []).append((fold, models))
-                print(f"{person.who}, fold {fold}, {name}: {took:.1f} s", flush=True)
-    show_orders(rows, spent)
-    for name in (ALONE, WITH_OTHERS):
-        if name in tested:
-            show_recommended(name, [(person, tested[name].get(person.who)) for person in people])
+    """Print for every set the AUC at K electrodes, by order and refit, and how far ours is from the others."""
+    tasks = [
+        delayed(score_fold)(data, options.seed, place, fold, options)
+        for data in options.data
+        for place, person in enumerate(people_of(data, options.seed))
+        for fold in person.folds()
+    ]
+    rows = [row for part in Parallel(options.jobs, verbose=5)(tasks) for row in part]
+    write(rows, options.out)
+    for data in options.data:
+        show_orders(data, [row for row in rows if row["data"] == data])
+    show_summary(rows)
 
 
-def score(person, fold, order, everywhere):
-    """Refit on the first K sensors of an order, for every K or those of the table; return the models, AUC by K."""
-    # the full cap is the same for all orders
-    sizes = np.arange(1, len(order) + 1) if everywhere else at(len(order), person.design.X.shape[1])
-    models = refit(training_of(person, fold), Ranking(order, sizes))
-    X, signs = person.test(fold)
-    found = dict(zip(sizes.tolist(), auc(signs, models.scores(X)), strict=True))
-    return models, {size: found[size] for size in at(len(order)).tolist() if size in found}
+def score_fold(data, seed, place, fold, options):
+    """AUC of every order, refit and number of electrodes on one fold of one person."""
+    warnings.simplefilter("ignore")
+    person = people_of(data, seed)[place]
+    training, X, signs = person.split(fold)
+    five = person.split(fold, 5)[0]  # the former order was made for five inner folds
+    G = X.shape[1]
+    rows = []
 
-
-def order_functions(everyone, person, fold, options):
-    functions = {name: order for name, order in ORDERS.items() if name not in options.without}
-    if WITH_OTHERS in functions:
-        # only the training trials of the same fold of everyone
-        training = [training_of(other, fold) for other in everyone if other.who != person.who]
-        others = [(one.X, one.signs) for one in training]
-        functions[WITH_OTHERS] = partial(by_us_with_others, others=others)
-        if not others:
-            del functions[WITH_OTHERS]
-    cap = standard_cap(person.design.ch_names)
-    if len(cap):
-        functions["standard cap"] = lambda *_: cap
-    return functions
-
-
-def at(n_sensors, without=None):
-    return np.array(sorted(({size for size in SIZES if size < n_sensors} | {n_sensors}) - {without}))
-
-
-def show_orders(rows, spent):
-    columns = sorted({size for own in rows.values() for row in own for size in row})
-    print("\n| order | " + " | ".join(f"K = {size}" for size in columns) + " | CPU s, order alone |")
-    print("| --- |" + " --- |" * (len(columns) + 1))
-    for name, own in rows.items():
-        cells = [f"{100 * np.mean([row[size] for row in own]):.1f}" if size in own[0] else "" for size in columns]
-        print(f"| {name} | " + " | ".join(cells) + f" | {spent[name] / len(own):.1f} |")
-    for ours in (ALONE, WITH_OTHERS):
-        for name in [name for name in rows if ours in rows and name != ours]:
-            show_gain(ours, name, rows)
-
-
-def show_gain(ours, name, rows):
-    """Print by how much we are better, paired by fold; the error is that over folds."""
-    shared = [size for size in rows[name][0] if size in SIZES and size in rows[ours][0]]
-    if shared:
-        pairs = zip(rows[ours], rows[name], strict=True)
-        gain = 100 * np.array([[mine[size] - row[size] for size in shared] for mine, row in pairs])
-        error = gain.mean(axis=1).std(ddof=1) / np.sqrt(len(gain))
-        by_size = gain.mean(axis=0).round(1).tolist()
-        print(f"{ours} − {name}: {by_size} at {shared}, mean {gain.mean():.2f} ± {error:.2f}")
-
-
-def show_recommended(name, found):
-    """Print the mean over subjects of what would be recommended, and its AUC beside that of the full cap."""
-    recommended = []
-    for person, folds in found:
-        if folds:
-            tests = [(person.test(fold), models) for fold, models in folds]
-            tested = [[HeldOutScores(signs, models.scores(X))] for (X, signs), models in tests]
-            ratio = np.mean(
-                [len(X) / len(person.trains(fold)) for ((X, _), _), (fold, _) in zip(tests, folds, strict=True)]
+    def note(name, kind, models, took):
+        for size, value in zip(models.sizes.tolist(), auc(signs, models.scores(X)), strict=True):
+            rows.append(
+                {
+                    "data": data,
+                    "seed": seed,
+                    "subject": person.who,
+                    "fold": int(fold),
+                    "order": name,
+                    "refit": kind,
+                    "k": ALL if size == G else size,
+                    "auc": float(value),
+                    "seconds": took,
+                }
             )
-            whole = ScoredMontages([folds[-1][1]], tested, float(ratio), [])
-            place = smallest_near_best(whole).chosen
-            recommended.append((int(whole.sizes[place]), whole.mean[place], whole.mean[-1]))
-    size, there, full = np.mean(recommended, axis=0)
-    print(f"{name}, recommended: {size:.1f} sensors (mean), AUC {100 * there:.1f}, full cap {100 * full:.1f}")
+
+    everything = Ranking(np.arange(G), np.array([G]))
+    note(ALL, "ours", refit(training, everything), 0.0)
+    note(ALL, "own", own_refit(FORMER)(five, everything), 0.0)
+    cap = standard_cap(person.ch_names)
+    for name, find in (ORDERS | (CANDIDATES if options.candidates else {})).items():
+        if options.only and name not in options.only:
+            continue
+        start = time.process_time()
+        try:
+            order = find(training if name == OURS else five)
+        except ImportError:
+            continue
+        took = time.process_time() - start
+        ranking = Ranking(order, np.array([size for size in SIZES if size < G]))
+        note(name, "ours", refit(training, ranking), took)
+        if name != OURS:
+            note(name, "own", own_refit(name)(five, ranking), took)
+    if 0 < len(cap) < G:
+        ranking = Ranking(cap, np.array([len(cap)]))
+        note(CAP, "ours", refit(training, ranking), 0.0)
+        note(CAP, "own", own_refit(CAP)(five, ranking), 0.0)
+    return rows
+
+
+def write(rows, path):
+    if path and rows:
+        with Path(path).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def by_subject(rows, order, kind, k):
+    """Mean AUC in percent over the folds of every subject; empty where there is none."""
+    found = defaultdict(list)
+    for row in rows:
+        if (row["order"], row["refit"], row["k"]) == (order, kind, k):
+            found[row["subject"]].append(row["auc"])
+    return {who: 100 * np.mean(values) for who, values in found.items()}
+
+
+def by_fold(rows, order, kind, k):
+    return {
+        (row["subject"], row["fold"]): 100 * row["auc"]
+        for row in rows
+        if (row["order"], row["refit"], row["k"]) == (order, kind, k)
+    }
+
+
+def paired(ours, other):
+    """Mean difference and its standard error; units that both have."""
+    shared = [unit for unit in ours if unit in other]
+    gain = np.array([ours[unit] - other[unit] for unit in shared])
+    return gain.mean(), gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
+
+
+def show_orders(data, rows):
+    """Two tables, one for each refit, and paired differences over subjects (or over folds of few subjects)."""
+    subjects = {row["subject"] for row in rows}
+    units = by_subject if len(subjects) > 3 else by_fold
+    names = list(dict.fromkeys(row["order"] for row in rows))
+    folds = len({(row["subject"], row["fold"]) for row in rows})
+    print(f"\n## {data}: {len(subjects)} subjects, {folds} folds\n")
+    for kind in ("ours", "own"):
+        print(f"{'Our' if kind == 'ours' else 'Own'} refit\n")
+        print("| order | " + " | ".join(f"K = {k}" for k in SIZES) + " | all |\n| --- |" + " --- |" * (len(SIZES) + 1))
+        for name in [name for name in names if name != ALL]:
+            cells = []
+            for k in (*SIZES, ALL):
+                found = by_subject(rows, ALL if k == ALL and name != CAP else name, kind, k)
+                cells.append(f"{np.mean(list(found.values())):.1f}" if found else "–")
+            cap = [row["k"] for row in rows if row["order"] == CAP]
+            note = f" ({cap[0]} electrodes)" if name == CAP and cap else ""
+            if name == CAP and cap and cap[0] not in SIZES:
+                cells[-1] = f"{np.mean(list(by_subject(rows, CAP, kind, cap[0]).values())):.1f}*"
+            if name != OURS or kind == "ours":
+                print(f"| {name}{note} | " + " | ".join(cells) + " |")
+        print()
+    for k in (*SIZES, ALL):
+        mine = units(rows, OURS if k != ALL else ALL, "ours", k)
+        for name in names if mine else ():
+            for kind in ("ours", "own"):
+                other = units(rows, name, kind, k)
+                if other and (name, kind) not in ((OURS, "ours"), (ALL, "ours")):
+                    gain, error = paired(mine, other)
+                    mark = "  BELOW" if gain < -2 * error else ""
+                    print(f"K = {k}: ours − {name}, {kind} refit: {gain:+.2f} ± {error:.2f}{mark}")
+
+
+def show_summary(rows):
+    """Mean over data sets and K below all of the AUC of every order that is everywhere."""
+    data_sets = list(dict.fromkeys(row["data"] for row in rows))
+    print("\n## Mean over data sets and K = 2 … 16\n")
+    for kind in ("ours", "own"):
+        for name in dict.fromkeys(row["order"] for row in rows if row["order"] not in (ALL, CAP)):
+            means = []
+            for data in data_sets:
+                own = [row for row in rows if row["data"] == data]
+                found = [by_subject(own, name, kind, k) for k in SIZES]
+                means.append(np.mean([np.mean(list(one.values())) for one in found if one] or [np.nan]))
+            if np.isfinite(means).all():
+                print(f"{name}, {kind} refit: {np.mean(means):.2f}  ({', '.join(f'{one:.1f}' for one in means)})")
+
+
+def rules():
+    """Ways to choose among the montages: from the nested scores to the index of the chosen one."""
+
+    def within(tolerance, smooth):
+        def choose(found):
+            best = int(np.argmax(found.mean))
+            curve = growing(found.mean[: best + 1]) if smooth else found.mean[: best + 1]
+            return int(np.flatnonzero(curve >= curve[-1] - tolerance)[0])
+
+        return choose
+
+    def one_error(found):
+        best = int(np.argmax(found.mean))
+        return int(np.flatnonzero(found.mean >= found.mean[best] - found.error_of_difference(best))[0])
+
+    return {
+        "recommended": lambda found: smallest_near_best(found).chosen,
+        "within one standard error (version 0.3)": one_error,
+        **{f"within {t}, smoothed": within(t, True) for t in (0.0, 0.005, 0.01, 0.02)},
+        **{f"within {t}, not smoothed": within(t, False) for t in (0.005, 0.01)},
+    }
+
+
+def recommended(options):
+    """Print what the recommended montage is worth on a fold that had no part in the choice of its size."""
+    tasks = [
+        delayed(recommend_fold)(data, options.seed, place, fold)
+        for data in options.data
+        for place, person in enumerate(people_of(data, options.seed))
+        for fold in person.folds()
+    ]
+    rows = [row for part in Parallel(options.jobs, verbose=5)(tasks) for row in part]
+    write(rows, options.out)
+    print("\n| rule | data | electrodes | AUC | − all electrodes | − best number on these trials |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for rule in rules():
+        means = []
+        for data in options.data:
+            own = [row for row in rows if (row["rule"], row["data"]) == (rule, data)]
+            people = list(dict.fromkeys(row["subject"] for row in own))
+            table = np.array(
+                [
+                    np.mean([[row[c] for c in ("k", "auc", "all", "best")] for row in own if row["subject"] == who], 0)
+                    for who in people
+                ]
+            )
+            k, there, whole, best = table.mean(axis=0)
+            means.append((k, 100 * there, 100 * (there - whole), 100 * (there - best)))
+            print(f"| {rule} | {data} | {k:.1f} | {means[-1][1]:.1f} | {means[-1][2]:+.2f} | {means[-1][3]:+.2f} |")
+        k, there, whole, best = np.mean(means, axis=0)
+        print(f"| {rule} | mean of sets | {k:.1f} | {there:.1f} | {whole:+.2f} | {best:+.2f} |")
+
+
+def recommend_fold(data, seed, place, fold):
+    """Choose a montage by nested scores on the training trials of a fold; its AUC on the held-out trials."""
+    warnings.simplefilter("ignore")
+    person = people_of(data, seed)[place]
+    train = person.train(fold)
+    number = person.number[train]
+    if len(np.unique(number)) < 3:  # two runs are left of three: folds of whole groups, as for one session
+        number = dealt(person.groups[train], 5)
+    trials = SubjectTrials(person.X[train], person.signs[train], number, person.groups[train])
+    order = EliminationOrder(Constraints.none(trials.X.shape[1]))
+    found = score_montages([trials], order, cv=InOrder(), scaler=person.preparation.scaler())
+    scaler = person.preparation.scaler().fit(trials.X)
+    test = person.number == fold
+    fresh = auc(person.signs[test], found.models[0].scores(scaler.transform(person.X[test])))
+    rows = []
+    for rule, choose in rules().items():
+        at = choose(found)
+        shared = {"data": data, "seed": seed, "subject": person.who, "fold": int(fold), "rule": rule}
+        shared |= {"k": int(found.sizes[at]), "auc": float(fresh[at]), "all": float(fresh[-1])}
+        rows.append(shared | {"best": float(fresh[np.argmax(found.mean)])})
+    return rows
 
 
 def simulated(options):
     """Print how well the truth of Table 1's setting is found."""
-    best_f, chosen_f, false = [], [], []
-    for seed in range(options.sets):
-        data = simulated_p300(1000, seed=seed)
-        found = nested(data.X, data.y)
-        choice = smallest_near_best(found)
-        place, best = choice.chosen, choice.best
-        truth = set(range(8))
-        f = [2 * len(truth & set(found.order[:k])) / (8 + k) for k in (found.sizes[best], found.sizes[place])]
-        best_f.append(f[0])
-        chosen_f.append(f[1])
-        false.append(len(set(found.order[: found.sizes[place]].tolist()) - truth))
-        print(seed, found.sizes[best], found.sizes[place], np.round(f, 2).tolist(), false[-1], flush=True)
-    print(f"\n{options.sets} data sets of 1000 trials: F at the best-scoring number {np.mean(best_f):.3f} (mean),")
-    print(f"of the recommended montage {np.mean(chosen_f):.3f} (mean), {np.median(chosen_f):.3f} (median);")
-    print(f"false sensors in it: median {np.median(false):g}, mean {np.mean(false):.2f}")
+    rows = np.array(Parallel(options.jobs)(delayed(find_truth)(seed) for seed in range(options.sets)))
+    best, chosen, false = rows.T
+    print(f"{options.sets} data sets of 1000 trials: F at the best-scoring number {best.mean():.3f} (mean),")
+    print(f"of the recommended montage {chosen.mean():.3f} (mean), {np.median(chosen):.3f} (median);")
+    print(f"false electrodes in it: median {np.median(false):g}, mean {false.mean():.2f}")
 
 
-def nested(X, y, n_inner=5):
+def find_truth(seed):
+    data, truth = simulated_p300(1000, seed=seed), set(range(8))
+    found = nested(data.X, data.y)
+    choice = smallest_near_best(found)
+    sizes = [found.sizes[place] for place in (choice.best, choice.chosen)]
+    f = [2 * len(truth & set(found.order[:k].tolist())) / (8 + k) for k in sizes]
+    return *f, len(set(found.order[: sizes[1]].tolist()) - truth)
+
+
+def nested(X, y):
     fold = np.arange(len(y)) * 5 // len(y)
     subject = SubjectTrials(X, np.where(y > 0, 1.0, -1.0), fold, np.arange(len(y)))
-    return score_montages([subject], EliminationOrder(Constraints.none(X.shape[1])), cv=InOrder(n_inner))
+    return score_montages([subject], EliminationOrder(Constraints.none(X.shape[1])), cv=InOrder())
 
 
 def stability(options):
-    """Print the number of false sensors that stability selection chose, beside its bound."""
+    """Print the number of false electrodes that stability selection chose, beside its bound."""
     for n_informative in options.informative:
         false, chosen = [], []
         for seed in range(options.sets):
             data = simulated_p300(1000, n_informative=n_informative, seed=seed)
-            found = stability_selection(data.X, data.y, n_resamplings=options.resamplings, tol=1e-2)
+            found = stability_selection(data.X, data.y, n_resamplings=options.resamplings)
             false.append(int(np.sum(found.selected >= n_informative)))
             chosen.append(len(found.selected))
         print(
@@ -342,30 +380,33 @@ def stability(options):
 
 
 def permutations(options):
-    """Print mean AUC and the share of intervals that include 0.5, over permuted labels, by number of sensors."""
+    """Print mean AUC, intervals that include 0.5, and recommendations, over permuted labels."""
+    rows = Parallel(options.jobs)(delayed(permuted)(seed) for seed in range(options.sets))
+    means, includes, sure = (np.array(column) for column in zip(*rows, strict=True))
+    print(f"{options.sets} permutations of 120 trials, 4 electrodes; K = 1 … 4")
+    print("mean AUC", means.mean(axis=0).round(4).tolist())
+    print("intervals that include 0.5", includes.mean(axis=0).round(3).tolist())
+    print(f"montages that would be recommended: {100 * sure.mean():.1f} %")
+
+
+def permuted(seed):
     data = simulated_p300(120, n_channels=4, n_informative=2, seed=0)
-    rng = np.random.default_rng(0)
-    means, includes = [], []
-    for _ in range(options.sets):
-        found = nested(data.X[:, :, ::2], data.y[rng.permutation(120)], n_inner=3)
-        low, high = found.interval()
-        means.append(found.mean)
-        includes.append((low <= 0.5) & (high >= 0.5))
-    print(f"{options.sets} permutations of 120 trials, 4 sensors; K = 1 … 4")
-    print("mean AUC", np.mean(means, axis=0).round(4).tolist())
-    print("intervals that include 0.5", np.mean(includes, axis=0).round(3).tolist())
+    found = nested(data.X[:, :, ::2], data.y[np.random.default_rng(seed).permutation(120)])
+    low, high = found.interval()
+    sure = chance_level(found, smallest_near_best(found).chosen) is None
+    return found.mean, (low <= 0.5) & (high >= 0.5), sure
 
 
 def timed(options):
-    """Print the time of a whole selection over that of one nested GroupSVCCV: 64 sensors, 2000 trials."""
-    data = simulated_p300(2000, n_channels=64, n_informative=16, noise=0.4, noise_correlation=0.8, seed=0)
-    number = np.arange(2000) * 5 // 2000
-    start = time.process_time()
-    for fold in range(5):
-        GroupSVCCV(20, cv=3).fit(data.X[number != fold], data.y[number != fold])
-    once = time.process_time() - start
+    """Print the CPU time of a whole selection with all its comparisons: 64 electrodes × 12 samples, 1600 trials."""
+    data = simulated_p300(1600, n_channels=64, n_informative=16, noise=0.4, noise_correlation=0.8, seed=0)
+    rng = np.random.default_rng(0)
+    X = np.repeat(data.X, 2, axis=2)[:, :, :12] + 0.2 * rng.standard_normal((1600, 64, 12))
     plain = Preparation.preset("epochs").with_(window=(0.0, 1.0), scaling="standard", clip=None)
-    design = prepare(data.to_recording(), plain)
+    design = replace(prepare(data.to_recording(), plain), X=X, times=0.05 * np.arange(12))
+    start = time.process_time()
+    GroupSVCCV(20, cv=3).fit(design.X[:1280], design.y[:1280])
+    once = time.process_time() - start
     start = time.process_time()
     last = [start]
 
@@ -374,31 +415,57 @@ def timed(options):
         print(f"  {now - last[0]:.1f} s; {reached.step}, {reached.done:.0%}", flush=True)
         last[0] = now
 
-    found = select_montage(design, SelectOptions(compare=False), progress)
+    found = select_montage(design, SelectOptions(), progress)
     whole = time.process_time() - start
-    print(f"nested GroupSVCCV {once:.1f} s, selection {whole:.1f} s: {whole / once:.1f} times; {found.recommended}")
+    print(f"one GroupSVCCV {once:.1f} s, selection {whole:.1f} s; {found.recommended}")
+
+
+def sequential(options):
+    """Compare our sequential forward selection with that of bci-essentials (needs the package)."""
+    from bci_essentials.channel_selection import channel_selection_by_method
+    from bci_essentials.classification.generic_classifier import KernelResults
+
+    data = simulated_p300(300, n_channels=8, n_informative=3, noise=0.1, seed=1)
+    training = Training(data.X, np.where(data.y > 0, 1.0, -1.0), [])
+
+    def kernel(X, y):
+        found = accuracy(X, y)
+        return KernelResults(None, np.zeros(len(y)), found, 0.0, 0.0)
+
+    order = ORDERS["sequential selection"](training)
+    names = [str(channel) for channel in range(8)]
+    steps = channel_selection_by_method(
+        kernel, data.X, data.y, names, "SFS", max_channels=5, performance_delta=-1.0
+    ).results_df["Channel Subset"]
+    for size, subset in enumerate(steps, 1):
+        theirs, ours = sorted(map(int, subset)), sorted(order[:size].tolist())
+        print(size, ours, theirs, "same" if ours == theirs else "different")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    jobs = parser.add_subparsers(required=True)
-    add = partial(jobs.add_parser)
-    orders = add("orders")
-    orders.add_argument("data", choices=["bcicomp2-iib", "ner2015-errp", "uam-p300", "bigp3bci-a"])
-    orders.add_argument("--folds", type=int, nargs="+", help="outer folds to score; all if left out")
-    orders.add_argument("--trials", type=int, help="learn from the first so many of a subject's training trials")
-    orders.add_argument("--without", nargs="+", default=[], choices=list(ORDERS), help="orders to leave out")
-    orders.set_defaults(run=compare)
+    add = partial(parser.add_subparsers(required=True).add_parser)
+    for name, run in (("orders", compare), ("recommended", recommended)):
+        job = add(name)
+        job.add_argument("data", nargs="*", default=list(SETS), help="data sets, such as uam-p300:100")
+        job.add_argument("--seed", type=int, help="development: folds drawn at random")
+        job.add_argument("--candidates", action="store_true", help="also the candidates for our order")
+        job.add_argument("--only", nargs="+", metavar="ORDER", help="orders to score; all if left out")
+        job.add_argument("--jobs", type=int, default=1)
+        job.add_argument("--out", help="CSV file")
+        job.set_defaults(run=run)
     for name, run, sets in (
-        ("simulated", simulated, 20),
+        ("simulated", simulated, 60),
         ("stability", stability, 200),
         ("permutations", permutations, 500),
         ("time", timed, 1),
+        ("sequential", sequential, 1),
     ):
         job = add(name)
         job.add_argument("--sets", type=int, default=sets)
         job.add_argument("--resamplings", type=int, default=10, help="half-sample pairs")
-        job.add_argument("--informative", type=int, nargs="+", default=[8, 0], help="informative sensors of 16")
+        job.add_argument("--informative", type=int, nargs="+", default=[8, 0], help="informative electrodes of 16")
+        job.add_argument("--jobs", type=int, default=1)
         job.set_defaults(run=run)
     options = parser.parse_args()
     options.run(options)

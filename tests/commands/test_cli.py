@@ -256,3 +256,45 @@ def test_without_click_the_command_names_the_extra():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert 'pip install "mixnorm[cli]"' in done.stderr
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    y = np.tile([0, 0, 1], 40)
+    X = rng.standard_normal((120, 3, 36)) + 2.0 * (y == 1)[:, None, None]
+    path = tmp_path_factory.mktemp("bundle") / "epochs.npz"
+    np.savez(path, X=X, y=y, ch_names=["Fz", "Cz", "Pz"], times=np.arange(-5, 31) / 50)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "times"),
+    [
+        ([], 0.02 + 0.06 * np.arange(10)),
+        (["--samples", "5"], 0.05 + 0.12 * np.arange(5)),
+        (["--window", "-0.1,0.26"], -0.08 + 0.06 * np.arange(6)),
+        (["--window", "0,0.4", "--samples", "4"], 0.04 + 0.1 * np.arange(4)),
+        (["--preset", "epochs"], np.arange(-5, 31) / 50),
+    ],
+)
+def test_train_takes_means_of_epochs_unless_told_otherwise(bundle, tmp_path, options, times):
+    arguments = [str(bundle), "-o", str(tmp_path / "m.mixnorm"), "--method", "svm", "--json", *options]
+    done = CliRunner().invoke(train, arguments)
+    assert done.exit_code == 0, done.output
+    np.testing.assert_allclose(json.loads(done.stdout)["times"], times, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("0.6", "expected two times in seconds, such as 0,0.6, but got '0.6'"),
+        ("a,b", "expected two times in seconds"),
+        ("0.6,0.1", "the second time must be later than the first"),
+    ],
+)
+def test_a_window_that_is_none_is_refused(bundle, tmp_path, given, message):
+    done = CliRunner().invoke(train, [str(bundle), "-o", str(tmp_path / "m.mixnorm"), "--window", given])
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.replace("│", " ").split())
+    assert not (tmp_path / "m.mixnorm").exists()

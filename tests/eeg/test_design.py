@@ -5,7 +5,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import signal as sps
 
-from mixnorm.eeg import Preparation, RecordingError, prepare, simulated_recording
+from mixnorm import GroupSVC, load, save
+from mixnorm.eeg import (
+    Decoder,
+    EpochedRecording,
+    Events,
+    Preparation,
+    RecordingError,
+    default_preparation,
+    prepare,
+    simulated_recording,
+)
 
 
 def test_trials_are_those_of_the_formula(recording):
@@ -101,3 +111,77 @@ def test_target_responses_are_found_where_they_were_put():
     difference = design.X[design.y == 1].mean(axis=0) - design.X[design.y == 0].mean(axis=0)
     power = np.linalg.norm(difference, axis=1)
     assert power[:8].min() > power[8:].max()
+
+
+def epochs(sfreq, first, count):
+    times = (first + np.arange(count)) / sfreq
+    X = np.random.default_rng(0).standard_normal((6, 2, count))
+    kinds = np.full(6, "1")
+    events = Events.of(np.arange(6), np.tile([0, 1], 3))
+    return EpochedRecording(X, ("Cz", "Pz"), times, events, kinds, kinds, "epochs", np.full((2, 3), np.nan))
+
+
+@pytest.mark.parametrize(
+    ("sfreq", "first", "count", "length", "n_samples"),
+    [
+        (50.0, -5, 36, 3, 10),  # −0.1 to 0.6 s: ten means of 60 ms
+        (256.0, 0, 205, 15, 13),  # 58.6 ms
+        (100.0, 10, 70, 6, 11),  # epochs that begin after the stimulus are used from their beginning
+        (250.0, -50, 53, 3, 1),  # three samples after the stimulus: one mean of them
+    ],
+)
+def test_epochs_are_reduced_to_means_of_at_most_60_ms_from_the_stimulus_on(sfreq, first, count, length, n_samples):
+    recording = epochs(sfreq, first, count)
+    design = prepare(recording, default_preparation(recording))
+    start = max(-first, 0)
+    expected = recording.X[:, :, start : start + length * n_samples].reshape(6, 2, n_samples, length).mean(axis=3)
+    assert_allclose(design.X, expected, atol=1e-12)
+    middle = recording.times[start] + (np.arange(n_samples) * length + (length - 1) / 2) / sfreq
+    assert_allclose(design.times, middle, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("sfreq", "first", "count"),
+    [(20.0, 0, 14), (6.7, 0, 4), (50.0, -30, 20)],
+    ids=["coarse", "windows of 150 ms", "before the stimulus"],
+)
+def test_epochs_that_are_coarse_or_end_before_the_stimulus_are_used_as_they_are(sfreq, first, count):
+    recording = epochs(sfreq, first, count)
+    assert default_preparation(recording) == Preparation.preset("epochs")
+
+
+def test_unevenly_spaced_samples_are_used_as_they_are():
+    recording = replace(epochs(100.0, 0, 5), times=np.array([0.0, 0.01, 0.03, 0.1, 0.3]))
+    assert default_preparation(recording) == Preparation.preset("epochs")
+
+
+def test_window_and_number_of_samples_can_be_given(recording):
+    trials = epochs(50.0, -5, 36)
+    assert default_preparation(trials, window=(0.1, 0.5)).window == pytest.approx((0.1, 0.46))  # six means of 60 ms
+    assert default_preparation(trials, window=(0.1, 0.5), n_samples=4).window == pytest.approx((0.1, 0.5))
+    six = prepare(trials, default_preparation(trials, n_samples=6))
+    assert_allclose(six.X, trials.X[:, :, 5:35].reshape(6, 2, 6, 5).mean(axis=3), atol=1e-12)
+    with pytest.raises(RecordingError, match=r"epochs reach from -0\.1 to 0\.6 s and do not cover the window"):
+        prepare(trials, default_preparation(trials, window=(0.0, 0.9)))
+    with pytest.raises(RecordingError, match=r"80 samples do not fit into 0\.6 s at 50 Hz"):
+        prepare(trials, default_preparation(trials, window=(0.0, 0.6), n_samples=80))
+    with pytest.raises(RecordingError, match="do not cover the window"):
+        prepare(trials, default_preparation(trials, n_samples=80))
+    # a continuous recording keeps the spacing of its preset, 50 ms
+    given = default_preparation([recording], window=(0.0, 0.8))
+    assert (given.window, given.n_samples, given.band) == ((0.0, 0.8), 16, (0.5, 10.0))
+    assert default_preparation(recording) == Preparation()
+    # and a preset with a decimation keeps that, unless a number is given
+    uam = default_preparation(recording, Preparation.preset("uam"), (0.0, 0.4))
+    assert (uam.n_samples, uam.decimation) == (None, 5)
+    assert default_preparation(recording, Preparation.preset("uam"), (0.0, 0.4), 8).decimation is None
+
+
+def test_a_decoder_keeps_the_samples_it_was_trained_with(tmp_path):
+    trials = epochs(50.0, -5, 36)
+    trials = replace(trials, X=trials.X + 3 * trials.events.target[:, None, None])
+    decoder = Decoder.fit(trials, classifier=GroupSVC(0.1, penalty="l2"))
+    save(decoder, tmp_path / "d.mixnorm")
+    again = load(tmp_path / "d.mixnorm")
+    assert again.preparation == default_preparation(trials)
+    assert_array_equal(again.predict(trials).score, decoder.predict(trials).score)

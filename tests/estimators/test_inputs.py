@@ -488,7 +488,7 @@ def test_float32_of_the_other_estimators_and_of_the_path(X, y, groups):
         GroupSVC(1e-3, adaptive=True),
         GroupSVCCV(5),
         GroupSVCCV(5, penalty="l2"),
-        SensorSelector(3),
+        SensorSelector(3, strategy="path"),
     ],
     ids=repr,
 )
@@ -530,7 +530,7 @@ def test_nothing_but_constant_sensors_is_the_zero_model(X, y):
         lambda X, y: GroupSVC(1e-4, max_iter=1).fit(X, y),
         lambda X, y: GroupSVC(1e-4, max_iter=1, adaptive=True).fit(X, y),
         lambda X, y: GroupSVCCV(3, max_iter=1).fit(X, y),
-        lambda X, y: SensorSelector(12, max_iter=1).fit(X, y),
+        lambda X, y: SensorSelector(12, strategy="path", max_iter=1).fit(X, y),
         lambda X, y: group_svc_path(X, y, alphas=3, max_iter=1),
     ],
     ids=["GroupSVC", "adaptive", "GroupSVCCV", "SensorSelector", "group_svc_path"],

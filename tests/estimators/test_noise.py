@@ -260,11 +260,11 @@ def test_adaptive_weights_beside_a_ridge_are_two_fits():
 def test_selector_and_stability_take_noise_and_ridge():
     X, y, groups = random_problem(np.random.default_rng(14), 80, 6, 3)
     settings = {"noise": "structured", "ridge": 1.0}
-    selector = SensorSelector(3, groups=groups, **settings).fit(X, y)
+    selector = SensorSelector(3, groups=groups, **settings, strategy="path").fit(X, y)
     path = group_svc_path(X, y, groups=groups, alphas=[selector.alpha_], **settings)
     on_path = np.flatnonzero([path.coefs[0][groups == g].any() for g in range(6)])
     np.testing.assert_array_equal(selector.selected_groups_, on_path)
-    found = stability_selection(X, y, groups=groups, n_resamplings=4, n_sensors=2, **settings)
+    found = stability_selection(X, y, groups=groups, n_resamplings=4, n_sensors=2, strategy="path", **settings)
     assert found.frequencies.shape == (6,)
     assert found.frequencies[:3].sum() > found.frequencies[3:].sum()  # the first three carry the effect
 

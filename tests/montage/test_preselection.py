@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from mixnorm import GroupSVCCV
+from mixnorm import GroupSVCCV, SensorSelector
 from mixnorm.eeg import simulated_p300
 from mixnorm.eeg.splitting import InOrder
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.orders import EliminationOrder
-from mixnorm.montage.preselection import N_INNER, PreselectedSVC
-from mixnorm.montage.trials import Training, inner_folds
+from mixnorm.montage.preselection import PreselectedSVC
+from mixnorm.montage.trials import Training
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +26,12 @@ def test_sensors_are_the_first_of_the_elimination_order(trials):
     X, y, groups = trials
     model = PreselectedSVC(3, classifier()).fit(X, y, groups)
     signs = np.where(y == 1, 1.0, -1.0)
-    training = Training(X, signs, inner_folds(InOrder(N_INNER), signs, groups))
+    training = Training(X, signs, [])
     order = EliminationOrder(Constraints.none(X.shape[1])).rank([training]).order
     np.testing.assert_array_equal(model.order_, order)
     np.testing.assert_array_equal(model.classifier_.selected_groups_, np.sort(order[:3]))
+    # and those of the transformer
+    np.testing.assert_array_equal(SensorSelector(3).fit(X, y).selected_groups_, np.sort(order[:3]))
 
 
 def test_classifier_and_noise_are_those_of_the_chosen_sensors_alone(trials):

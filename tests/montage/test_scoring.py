@@ -1,4 +1,4 @@
-"""Nested montages: elimination on held-out trials, refits, held-out scores and their intervals."""
+"""Nested montages: refits, held-out scores and their intervals."""
 
 from dataclasses import replace
 
@@ -7,26 +7,18 @@ import pytest
 from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
-from mixnorm import GroupSVC
+from mixnorm import GroupSVC, GroupSVCCV
 from mixnorm.eeg import InOrder, simulated_p300
 from mixnorm.estimators.folds import Fold
 from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.objective import Objective
 from mixnorm.execution import SolverOptions, solve
 from mixnorm.montage.constraints import Constraints
-from mixnorm.montage.elimination import (
-    SEARCH_ALPHAS,
-    HeldOut,
-    components,
-    eliminate,
-    order_sensors,
-    precision,
-    separation,
-)
 from mixnorm.montage.intervals import corrected_interval, paired_variance
 from mixnorm.montage.orders import EliminationOrder
-from mixnorm.montage.refits import Ranking, refit
+from mixnorm.montage.refits import Ranking, refit, sizes_up_to
 from mixnorm.montage.scoring import score_montages
+from mixnorm.montage.separation import precision, separation
 from mixnorm.montage.trials import SubjectTrials, Training, inner_folds
 from mixnorm.solvers import Newton
 
@@ -44,87 +36,6 @@ def small():
     X[signs > 0, 1] += 0.7
     X[signs > 0, 4] += 0.4
     return X, signs
-
-
-def least_squares_scores(X, signs, fold, sensors, alpha):
-    """Held-out scores of the regularised least-squares classifier on some sensors, by its normal equations."""
-    train, y = X[fold.train > 0], signs[fold.train > 0]
-    unit = train.reshape(len(train), -1).var(axis=0).mean()
-    A = train[:, sensors].reshape(len(train), -1)
-    centre = A.mean(axis=0)
-    A = A - centre
-    w = np.linalg.solve(A.T @ A / len(A) + alpha * unit * np.eye(A.shape[1]), A.T @ (y - y.mean()) / len(A))
-    return (X[fold.test][:, sensors].reshape(fold.test.sum(), -1) - centre) @ w
-
-
-def fitted_separation(X, signs, fold, sensors, alpha):
-    """d' on the training trials that a linear classifier with the (regularised) training error would have."""
-    train, y = X[fold.train > 0], signs[fold.train > 0]
-    unit = train.reshape(len(train), -1).var(axis=0).mean()
-    A = train[:, sensors].reshape(len(train), -1)
-    A, centred = A - A.mean(axis=0), y - y.mean()
-    w = np.linalg.solve(A.T @ A / len(A) + alpha * unit * np.eye(A.shape[1]), A.T @ centred / len(A))
-    left = np.mean((centred - A @ w) ** 2) + alpha * unit * w @ w
-    explained = 1 - left / np.var(y)
-    share = np.mean(y > 0)
-    return np.sqrt(explained / (1 - explained) / (share * (1 - share)))
-
-
-def test_leaving_sensors_out_equals_fitting_without_them(small):
-    X, signs = small
-    fold = in_blocks(120, 3)[0]
-    model = HeldOut.of(X, signs, fold, 0.3)
-    np.testing.assert_allclose(model.scores, least_squares_scores(X, signs, fold, [0, 1, 2, 3, 4], 0.3), atol=1e-12)
-    model.remove(2)
-    model.remove(0)
-    np.testing.assert_allclose(model.scores, least_squares_scores(X, signs, fold, [1, 3, 4], 0.3), atol=1e-12)
-    expected = [least_squares_scores(X, signs, fold, s, 0.3) for s in ([3, 4], [1, 4], [1, 3])]
-    np.testing.assert_allclose(model.without_each(), np.transpose(expected), atol=1e-12)
-
-
-def test_elimination_is_the_greedy_one(small):
-    X, signs = small
-    folds = in_blocks(120, 3)
-    found = eliminate([HeldOut.of(X, signs, fold, 0.3) for fold in folds], Constraints.none(5))
-
-    def worth(sensors):
-        parts, weights = [], precision([signs[fold.test] for fold in folds])
-        for fold in folds:
-            held_out = separation(signs[fold.test], least_squares_scores(X, signs, fold, sensors, 0.3)[:, None])[0]
-            parts.append((held_out + fitted_separation(X, signs, fold, sensors, 0.3)) / 2)
-        return weights @ parts
-
-    left, out = [0, 1, 2, 3, 4], []
-    while len(left) > 1:
-        gone = max(left, key=lambda s: worth([other for other in left if other != s]))
-        out.append(gone)
-        left.remove(gone)
-    assert found.order.tolist() == [*left, *out[::-1]]
-    np.testing.assert_allclose(found.scores, [worth(sorted(found.order[: k + 1])) for k in range(5)], atol=1e-12)
-
-
-def test_the_order_is_that_of_greedy_elimination_over_folds_and_alphas(small):
-    X, signs = small
-    folds = in_blocks(120, 3)
-    weights = np.repeat(precision([signs[fold.test] for fold in folds]), 3) / 3
-    alphas = SEARCH_ALPHAS * 15 / 120
-    reduced = X @ components(X)
-    assert reduced.shape[2] == 3
-
-    def worth(sensors):
-        held_out = [
-            separation(signs[fold.test], least_squares_scores(reduced, signs, fold, sensors, alpha)[:, None])[0]
-            for fold in folds
-            for alpha in alphas
-        ]
-        fitted = [fitted_separation(reduced, signs, fold, sensors, a) for fold in folds for a in alphas]
-        return weights @ (np.array(held_out) + fitted) / 2
-
-    left, out = [0, 1, 2, 3, 4], []
-    while len(left) > 1:
-        out.append(max(left, key=lambda s: worth([other for other in left if other != s])))
-        left.remove(out[-1])
-    assert order_sensors([Training(X, signs, folds)], Constraints.none(5)).tolist() == [*left, *out[::-1]]
 
 
 def test_separation_is_the_distance_of_means_in_deviations():
@@ -145,52 +56,45 @@ def test_folds_are_weighted_by_their_precision():
     np.testing.assert_allclose(weights, np.array([3 / 4, 1]) / 1.75)
 
 
-def test_kept_sensors_are_removed_last_and_forbidden_ones_are_not_in_the_order(small):
-    X, signs = small
-    constraints = Constraints(np.array([0, 0, 1, 1, 0], bool), np.array([0, 1, 0, 0, 0], bool), np.ones(5))
-    order = order_sensors([Training(X, signs, in_blocks(120, 3))], constraints)
-    assert set(order[:2].tolist()) == {2, 3}
-    assert set(order[2:].tolist()) == {0, 4}
-    np.testing.assert_array_equal(constraints.group_weights, [1, np.inf, 0, 0, 1])
-
-
-def test_of_two_equal_sensors_the_expensive_one_is_removed_first():
-    rng = np.random.default_rng(1)
-    signs = np.repeat([1.0, -1.0], 100)[rng.permutation(200)]
-    X = rng.standard_normal((200, 3, 2))
-    X[:, 1] = X[:, 0] + 0.3 * rng.standard_normal((200, 2))
-    X[signs > 0, :2] += 1.5
-    folds = in_blocks(200, 4)
-    for expensive, cheap in ((0, 1), (1, 0)):
-        cost = np.ones(3)
-        cost[expensive] = 50.0
-        constraints = Constraints(np.zeros(3, bool), np.zeros(3, bool), cost)
-        order = order_sensors([Training(X, signs, folds)], constraints).tolist()
-        assert order.index(cheap) < order.index(expensive)
-
-
-def test_components_are_orthonormal_and_explain_the_variance():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((50, 3, 4)) @ rng.standard_normal((4, 10))
-    V = components(X)
-    assert V.shape[0] == 10
-    assert V.shape[1] <= 4
-    np.testing.assert_allclose(V.T @ V, np.eye(V.shape[1]), atol=1e-12)
-    assert np.sum((X @ V) ** 2) >= 0.98 * np.sum(X**2)
-
-
-def test_refits_are_the_l2_svm_on_each_montage(small):
+def test_refits_are_the_svm_with_the_noise_of_each_montage(small):
     X, signs = small
     order = np.array([1, 4, 0, 3, 2])
-    models = refit(Training(X, signs, in_blocks(120, 3)), Ranking(order, np.arange(1, 6)))
+    training = Training(X, signs, in_blocks(120, 3))
+    models = refit(training, Ranking(order, np.arange(1, 6)))
+    splits = [(np.flatnonzero(fold.train), np.flatnonzero(fold.test)) for fold in training.folds]
     for K, alpha, coef, intercept in zip(models.sizes, models.alphas, models.coefs, models.intercepts, strict=True):
-        alone = GroupSVC(alpha, penalty="l2", tol=1e-8).fit(X[:, order[:K]], signs)
-        # a relative gap of 1e-6 leaves coefficients some 1e-3 from the optimum
-        np.testing.assert_allclose(coef[order[:K]].ravel(), alone.coef_[0], atol=3e-3 * np.abs(alone.coef_).max())
+        sensors = np.sort(order[:K])
+        alone = GroupSVC(alpha, penalty="l2", noise="structured").fit(X[:, sensors], signs)
+        np.testing.assert_allclose(coef[sensors].ravel(), alone.coef_[0], rtol=1e-9, atol=1e-12)
         assert not coef[order[K:]].any()
-        np.testing.assert_allclose(intercept, alone.intercept_[0], atol=3e-3)
+        np.testing.assert_allclose(intercept, alone.intercept_[0], rtol=1e-9, atol=1e-12)
+        chosen = GroupSVCCV(penalty="l2", noise="structured", cv=splits).fit(X[:, sensors], signs).alpha_
+        if K != 5:  # 1 to 4 and all are sizes at which alpha is chosen
+            assert alpha == pytest.approx(chosen)
     scores = models.scores(X[:7])
     np.testing.assert_allclose(scores[:, 2], X[:7].reshape(7, -1) @ models.coefs[2].ravel() + models.intercepts[2])
+
+
+def test_alpha_is_interpolated_between_the_sizes_at_which_it_is_chosen():
+    rng = np.random.default_rng(2)
+    signs = np.tile([1.0, -1.0], 40)
+    X = rng.standard_normal((80, 7, 2)) + 0.3 * (signs > 0)[:, None, None]
+    training = Training(X, signs, in_blocks(80, 3))
+    assert sizes_up_to(7).tolist() == [1, 2, 3, 4, 6, 7]
+    every = refit(training, Ranking(np.arange(7), np.arange(1, 8)))
+    at = dict(zip(every.sizes.tolist(), np.log(every.alphas), strict=True))
+    share = np.log(5 / 4) / np.log(6 / 4)
+    assert at[5] == pytest.approx((1 - share) * at[4] + share * at[6])
+
+
+def test_the_same_sensors_have_the_same_decoder_in_whatever_order_they_were_found(small):
+    X, signs = small
+    training = Training(X, signs, in_blocks(120, 3))
+    first = refit(training, Ranking(np.array([1, 4, 0, 3, 2]), np.array([2, 5])))
+    other = refit(training, Ranking(np.array([4, 1, 2, 3, 0]), np.array([1, 2, 4, 5])))
+    for place, there in ((0, 1), (1, 3)):
+        np.testing.assert_array_equal(first.coefs[place], other.coefs[there])
+        assert first.intercepts[place] == other.intercepts[there]
 
 
 def nested(X, signs, fold):
@@ -292,8 +196,12 @@ def test_inner_folds_without_both_classes_are_replaced():
     assert len(folds) == 3
     for fold in folds:
         assert len(np.unique(signs[fold.test])) == 2
-    with pytest.raises(ValueError, match="Only 1 training trial of one class; electrodes cannot be chosen"):
+    with pytest.raises(ValueError, match="Only 1 training trial of one class; electrodes cannot be chosen from fewer"):
         inner_folds(InOrder(2), np.r_[1.0, -np.ones(9)], np.arange(10))
+    with pytest.raises(ValueError, match="Only 2 training trials of one class"):
+        inner_folds(InOrder(2), np.r_[np.ones(2), -np.ones(9)], np.arange(11))
+    for fold in inner_folds(InOrder(2), np.r_[np.ones(3), -np.ones(9)], np.arange(12)):
+        assert np.sum(fold.train[:3]) == 2
 
 
 def test_folds_of_one_class_cannot_be_scored(small):

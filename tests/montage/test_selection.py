@@ -7,16 +7,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from mixnorm import SensorSelector
 from mixnorm.eeg import (
     Checkpoint,
     Preparation,
     SelectOptions,
+    default_classifier,
     honest_folds,
     prepare,
     select_montage,
     simulated_cohort,
     simulated_recording,
 )
+from mixnorm.eeg.splitting import fitted
 from mixnorm.montage.decoders import trials_of
 from mixnorm.montage.reading import selection_from_json
 from mixnorm.montage.result import FewTrials
@@ -275,3 +278,38 @@ def test_parts_of_one_subject_are_not_those_of_several(design, tmp_path):
     checkpoint = Checkpoint(tmp_path / "parts", "1")
     assert select_montage(two, quick, checkpoint=checkpoint).to_json() == wanted
     assert select_montage(two, quick, checkpoint=checkpoint).to_json() == wanted
+
+
+def test_curves_that_end_at_the_same_electrodes_end_at_the_same_auc(design):
+    """Also where a subject has no targets in one of the folds: every curve is a mean over the same folds."""
+    session = np.repeat(["1", "2", "3", "4"], 60)
+    two = replace(design, subject=np.tile(["A", "B"], 120), session=session, character=np.full(240, -1))
+    none = (two.subject == "A") & (session == "1")
+    two = replace(two, y=np.where(none, 0, two.y))
+    got = select_montage(two, replace(QUICK, n_resamplings=0, compare=True))
+    ours, *others = got.curves
+    ends = [one for one in others if one.n_sensors[-1] == 6]
+    assert len(ends) >= 2
+    for one in ends:
+        assert one.auc[-1] == ours.auc[-1], one.method
+        assert (one.low[-1], one.high[-1]) == (ours.low[-1], ours.high[-1])
+    # the six electrodes all belong to the standard cap, whose decoder is fitted by itself
+    assert any(one.method.startswith("standard") for one in ends)
+
+
+def test_the_selector_keeps_the_electrodes_of_the_selection(design, found):
+    scaled = design.preparation.scaler().fit(design.X).transform(design.X)
+    for k in (1, 3, 5):
+        kept = SensorSelector(k).fit(scaled, design.y).selected_groups_
+        assert {design.ch_names[i] for i in kept} == set(found.montages[k - 1].sensors)
+
+
+def test_decoder_is_that_of_training_on_the_same_electrodes(design, found):
+    """`mixnorm train` on the electrodes of the montage: the same alpha, noise and coefficients."""
+    n = found.recommended.n_sensors
+    part = [design.ch_names.index(name) for name in found.montage]
+    X = design.preparation.scaler().fit(design.X).transform(design.X)[:, part]
+    own = fitted(default_classifier(), X, design.y, design.trial_groups())
+    assert n in (1, 2, 3, 4, 6)  # sizes at which alpha is chosen and not interpolated
+    np.testing.assert_allclose(found.decoder.classifier.alpha, own.alpha_, rtol=1e-6)
+    np.testing.assert_allclose(found.decoder.classifier.coef_, own.coef_, rtol=1e-3, atol=1e-5)

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -82,10 +82,52 @@ def _limit(given: str | None) -> float | str | None:
     return limit
 
 
-def preparation_of(preset: str | None, reject: float | str | None, runs: Sequence[AnyRun]) -> Preparation:
-    """The preparation that was asked for, by default that of the kind of the recordings."""
-    base = Preparation.preset(preset) if preset else default_preparation(runs[0])
-    return base.with_(reject=reject) if reject is not None else base
+#: Names of the options about the preparation.
+ABOUT_PREPARATION = ("preset", "reject", "window", "n_samples")
+
+
+def preparation_of(options: Mapping[str, Any], runs: Sequence[AnyRun]) -> Preparation:
+    """The preparation that was asked for by the options `ABOUT_PREPARATION`, by default that of these recordings."""
+    base = Preparation.preset(options["preset"]) if options["preset"] else None
+    found = default_preparation(runs, base, options["window"], options["n_samples"])
+    return found if options["reject"] is None else found.with_(reject=options["reject"])
+
+
+def _span(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[float, float] | None:
+    """The two times of "A,B"."""
+    if given is None:
+        return None
+    try:
+        start, stop = (float(edge) for edge in given.split(","))
+    except ValueError:
+        raise click.BadParameter(f"expected two times in seconds, such as 0,0.6, but got {given!r}.") from None
+    if not (math.isfinite(start) and math.isfinite(stop) and start < stop):
+        raise click.BadParameter(f"the second time must be later than the first, but got {given!r}.")
+    return start, stop
+
+
+_SAMPLES = (
+    click.option(
+        "--window",
+        callback=_span,
+        metavar="A,B",
+        help="Seconds after the stimulus that are used [default: by preset].",
+    ),
+    click.option(
+        "--samples",
+        "n_samples",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Number of means over time per electrode [default: one for every 50 to 60 ms].",
+    ),
+)
+
+
+def samples_options(command: Callable) -> Callable:
+    """Add the options about the window and the samples; the command gets ``window`` and ``n_samples``."""
+    for option in reversed(_SAMPLES):
+        command = option(command)
+    return command
 
 
 def _some(jobs: int) -> int:

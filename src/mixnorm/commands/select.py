@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from mixnorm.commands.common import (
+    ABOUT_PREPARATION,
     as_options,
     describe,
     folds_option,
@@ -25,6 +26,7 @@ from mixnorm.commands.common import (
     read_options,
     reading_options,
     reject_option,
+    samples_options,
     show_progress,
     stoppable,
     subjects_option,
@@ -69,6 +71,7 @@ _ABOUT_OUTPUT = ("sensors", "out", "resamplings", "compare", "figures", "decoder
 @click.option("--out", type=click.Path(path_type=Path), help="Results folder [mixnorm-results/select-NAME].")
 @click.option("--preset", type=click.Choice(list(PRESETS)), help="Preparation [default: by file type].")
 @reject_option
+@samples_options
 @folds_option
 @click.option(
     "--resamplings",
@@ -98,13 +101,13 @@ def select(recordings: tuple[str, ...], out: Path | None, figures: bool, as_json
     electrode. If the command is stopped, run it again to continue.
     """
     with messages():
-        preset, reject = options.pop("preset"), options.pop("reject")
         asked = _asked(options)
         folder = out or Path("mixnorm-results") / f"select-{Path(recordings[0]).stem}"
         _check_writable(folder)
+        prepared = {name: options.pop(name) for name in ABOUT_PREPARATION}
         runs = read_recordings(*recordings, **read_options(options))
         describe(runs, (*asked.keep, *asked.forbid), forbid=True)
-        asked = replace(asked, preparation=preparation_of(preset, reject, runs))
+        asked = replace(asked, preparation=preparation_of(prepared, runs))
         checkpoint = Checkpoint(folder / ".parts", repr(code_version()))
         with stoppable(checkpoint.folder):
             found = _selected(runs, asked, checkpoint)

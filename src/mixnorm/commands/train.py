@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from mixnorm import save
 from mixnorm.commands.common import (
+    ABOUT_PREPARATION,
     check_writable,
     describe,
     folds_option,
@@ -24,6 +25,7 @@ from mixnorm.commands.common import (
     read_options,
     reading_options,
     reject_option,
+    samples_options,
     subjects_option,
 )
 from mixnorm.eeg import (
@@ -65,9 +67,10 @@ _ONE_CHARACTER = (
 @click.option(
     "--preset",
     type=click.Choice(list(PRESETS)),
-    help="Preparation [default for continuous recordings, epochs for epochs].",
+    help="Preparation [default: by file type].",
 )
 @reject_option
+@samples_options
 @folds_option
 @click.option(
     "--rule",
@@ -92,8 +95,6 @@ _ONE_CHARACTER = (
 def train(
     recordings: tuple[str, ...],
     output: Path,
-    preset: str | None,
-    reject: float | str | None,
     n_folds: int | None,
     as_json: bool,
     **options: Any,
@@ -101,13 +102,14 @@ def train(
     """Train a decoder on RECORDINGS; print its held-out AUC and the electrodes that it uses."""
     n_sensors, method = options.pop("max_sensors"), options.pop("method")
     classifier = default_classifier(method, rule=options.pop("rule"))
+    prepared = {name: options.pop(name) for name in ABOUT_PREPARATION}
     with messages():
         check_model_path(output)
         check_writable(output, "-o")
         runs = read_recordings(*recordings, **read_options(options))
         describe(runs)
         runs = as_recordings(runs)
-        design = prepare(runs, preparation_of(preset, reject, runs))
+        design = prepare(runs, preparation_of(prepared, runs))
         folds = honest_folds(design, n_folds)
         chosen = n_sensors is not None and n_sensors < len(design.ch_names)
         model = PreselectedSVC(n_sensors, classifier) if chosen else classifier

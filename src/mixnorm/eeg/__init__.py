@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from mixnorm.eeg.decoder import Decoder, Scores, default_classifier
-from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.design import Design, default_preparation, prepare
 from mixnorm.eeg.evidence import FlashEvidence, Posterior
 from mixnorm.eeg.letter_prior import LetterPrior
 from mixnorm.eeg.positions import electrode_positions
@@ -67,6 +67,7 @@ __all__ = [
     "StreamScore",
     "StreamSpeller",
     "default_classifier",
+    "default_preparation",
     "electrode_positions",
     "from_moabb",
     "honest_folds",

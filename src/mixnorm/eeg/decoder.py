@@ -14,7 +14,7 @@ from mixnorm.core.schema import SchemaError, shown
 from mixnorm.eeg.amplitudes import check_unit_of
 from mixnorm.eeg.cutting import cut, faults_in
 from mixnorm.eeg.decoder_schema import check_decoder
-from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.design import Design, default_preparation, prepare
 from mixnorm.eeg.evidence import USUAL_CORRELATION, FlashEvidence, flash_correlation
 from mixnorm.eeg.left_out import LeftOut
 from mixnorm.eeg.preparation import Preparation
@@ -124,11 +124,12 @@ class Decoder:
         recordings : one or several recordings
             With labels; anything that `prepare` takes.
         preparation : Preparation, optional
-            As in `prepare`.
+            That of `default_preparation` by default, as in `mixnorm train`.
         classifier : estimator, optional
             `default_classifier` by default.
         """
         recordings = as_recordings(recordings)
+        preparation = default_preparation(recordings, preparation)
         return cls.from_design(prepare(recordings, preparation), recordings[0].ch_names, classifier)
 
     @classmethod

@@ -18,6 +18,10 @@ from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording, Recordin
 from mixnorm.eeg.rejection import peak_to_peak
 from mixnorm.eeg.sources import as_recordings
 
+LONGEST_MEAN = 0.06
+"""Epochs are reduced to means of at most this many seconds by default: slow potentials need no finer samples, and
+every sample more is a feature more to learn from the same trials."""
+
 
 @dataclass(frozen=True)
 class Design:
@@ -140,7 +144,7 @@ def prepare(
     if not recordings:
         raise ValueError("There are no recordings to prepare.")
     if preparation is None:
-        preparation = default_preparation(recordings[0])
+        preparation = Preparation.preset("epochs" if isinstance(recordings[0], EpochedRecording) else "default")
     parts = [cut(recording, preparation) for recording in recordings]
     for recording, part in zip(recordings, parts, strict=True):
         _check_alike(recording.source, part, parts[0])
@@ -149,11 +153,6 @@ def prepare(
     if preparation.reject is not None and (rejected := design.rejected()):
         warnings.warn(f"In training, {rejected.describe()}", RuntimeWarning, stacklevel=2)
     return design
-
-
-def default_preparation(recording: Recording | EpochedRecording) -> Preparation:
-    """The preset "default", or "epochs" for trials that are already cut."""
-    return Preparation.preset("epochs" if isinstance(recording, EpochedRecording) else "default")
 
 
 def _stacked(
@@ -182,6 +181,75 @@ def _stacked(
         preparation=preparation,
         left_out=LeftOut.together([part.left_out for part in parts]),
     )
+
+
+def default_preparation(
+    recordings: Recording | EpochedRecording | Sequence[Recording | EpochedRecording],
+    base: Preparation | None = None,
+    window: tuple[float, float] | None = None,
+    n_samples: int | None = None,
+) -> Preparation:
+    """The preparation that `mixnorm select` and `mixnorm train` use for these recordings.
+
+    Continuous recordings: the preset "default". Epochs: means of 50 to 60 ms from the stimulus on. A mean is of
+    ⌊0.06 s · rate⌋ samples, but at least one, and there are as many as the epochs have room for; samples before the
+    stimulus are left out, unless the epochs end there. Epochs that then keep all their samples are used as they are.
+
+    Parameters
+    ----------
+    recordings : Recording, EpochedRecording or a sequence of them
+        The first one decides.
+    base : Preparation, optional
+        Taken instead of the default.
+    window : (start, stop), optional
+        Seconds after the stimulus, instead of that of the preparation.
+    n_samples : int, optional
+        Number of means over the window, instead of that of the preparation.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import simulated_recording
+    >>> default_preparation(simulated_recording(12), window=(0.0, 0.5)).describe()
+    '0.5–10 Hz, 0–500 ms, 10 samples'
+    """
+    first = recordings if isinstance(recordings, Recording | EpochedRecording) else recordings[0]
+    if base is None:
+        if isinstance(first, EpochedRecording):
+            return _means_of_epochs(first, window, n_samples)
+        base = Preparation.preset("default")
+    if window is not None:
+        base = base.with_(window=window, n_samples=_in_proportion(base, window))
+    return base if n_samples is None else base.with_(n_samples=n_samples, decimation=None)
+
+
+def _means_of_epochs(
+    recording: EpochedRecording, window: tuple[float, float] | None, n_samples: int | None
+) -> Preparation:
+    """Means of `LONGEST_MEAN` at most, in a window or from the stimulus on; all samples where that changes nothing."""
+    whole, rate, count = Preparation.preset("epochs"), recording.sfreq, recording.X.shape[2]
+    # a single sample has no rate, and there are no equal means of unevenly spaced ones
+    if not np.isfinite(rate) or not np.allclose(np.diff(recording.times), 1 / rate, rtol=0.05):
+        return whole
+    origin = round(recording.times[0] * rate)
+    start, stop = (round(edge * rate) for edge in window) if window else (max(origin, 0), origin + count)
+    if stop <= start and not window:
+        return whole
+    length = max(1, min(int(LONGEST_MEAN * rate + 1e-6), stop - start))
+    if window is None and n_samples is None and length == 1 and start == origin:
+        return whole
+    if n_samples is None:
+        n_samples = max(1, (stop - start) // length)
+        stop = start + n_samples * length
+    elif window is None:  # means of equal length
+        stop = start + n_samples * max(1, (stop - start) // n_samples)
+    return whole.with_(window=(start / rate, stop / rate), n_samples=n_samples, reduce="mean")
+
+
+def _in_proportion(base: Preparation, window: tuple[float, float]) -> int | None:
+    """Number of samples of another window at the spacing of a preparation; None where a decimation sets it."""
+    if base.n_samples is None or base.window is None or base.decimation is not None:
+        return None
+    return max(1, round(base.n_samples * (window[1] - window[0]) / (base.window[1] - base.window[0])))
 
 
 def _unique_characters(

@@ -1,4 +1,4 @@
-"""`SensorSelector`: a transformer that follows the path until exactly ``n_sensors`` sensors are selected."""
+"""`SensorSelector`: a transformer that keeps exactly ``n_sensors`` sensors."""
 
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from mixnorm.core.certificate import certify
 from mixnorm.core.penalties import vector_norm
 from mixnorm.core.problem import Solution, Stack
+from mixnorm.estimators.elimination import Trained, check_strategy, elimination_noise, elimination_order
 from mixnorm.estimators.inputs import Trials, all_or_nothing, encode_labels, read_fit, read_predict
 from mixnorm.estimators.objective import Objective, as_noise, largest_alpha, varying, warn_unconverged
 from mixnorm.estimators.persistence import Archivable
@@ -25,32 +26,46 @@ _MAX_BISECTIONS = 40
 
 
 class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
-    r"""Keep exactly ``n_sensors`` sensors: those that the mixed-norm path selects first.
+    r"""Keep exactly ``n_sensors`` sensors.
 
-    The path of `GroupSVC` (``penalty="group"``) is followed from alpha_max down until at least ``n_sensors`` sensors
-    are selected; then alpha is bisected until exactly ``n_sensors`` are. If no alpha gives this number (because
-    sensors enter together, as two identical ones do), the sparsest model found with more sensors is used: the sensors
-    with the largest weighted norm β_g ‖w_g‖_q are kept, and of equal norms the earlier one in ``groups_``. If the path
-    ends before ``n_sensors`` are selected, the sensors that are nearest to entering are added: those with the largest
-    dual norm of the gradient divided by β_g, constant and forbidden sensors excluded.
+    By default they are those of ``mixnorm select`` for this number on the same (scaled) trials: the last ones of a
+    backward elimination by the Mahalanobis distance d'N⁻¹d between the class means, d being their difference and N the
+    covariance of the noise. Sensors that only reduce the noise of others are so kept as well.
+
+    With ``strategy="path"`` they are those that the mixed-norm path selects first, as in the paper. The path of
+    `GroupSVC` (``penalty="group"``) is followed from alpha_max down until at least ``n_sensors`` sensors are selected;
+    then alpha is bisected until exactly ``n_sensors`` are. If no alpha gives this number (because sensors enter
+    together, as two identical ones do), the sparsest model found with more sensors is used: the sensors with the
+    largest weighted norm β_g ‖w_g‖_q are kept, and of equal norms the earlier one in ``groups_``. If the path ends
+    before ``n_sensors`` are selected, the sensors that are nearest to entering are added: those with the largest dual
+    norm of the gradient divided by β_g, constant and forbidden sensors excluded.
 
     Parameters
     ----------
     n_sensors : int
-    q, noise, ridge, groups, group_weights, class_weight, fit_intercept, tol, max_iter, solver
-        As in `GroupSVC`. Sensors of weight 0 are always kept, and are counted in ``n_sensors``.
+    strategy : {"elimination", "path"}
+    noise : str, array of shape (d, d), or None
+        As in `GroupSVC`. With "elimination" None means "kronecker", or "shrunk" where sensors have unequal numbers of
+        features.
+    groups, group_weights
+        As in `GroupSVC`. Sensors of weight 0 are always kept, and are counted in ``n_sensors``. With "elimination"
+        other weights are costs: of sensors whose contributions the trials cannot distinguish, the cheaper is kept.
+    ridge, q, class_weight, fit_intercept, tol, max_iter, solver
+        As in `GroupSVC`, for "path" alone; the other strategy has no use for them, and refuses a ridge.
 
     Attributes
     ----------
     groups_ : ndarray of shape (G,)
     selected_groups_ : ndarray of shape (n_sensors,)
         The chosen sensors, in the order of ``groups_``.
+    order_ : ndarray
+        With "elimination": the labels of all usable sensors, the most important one first.
     group_norms_ : ndarray of shape (G,)
-        ‖w_g‖_q of the model from which the sensors were taken.
+        With "path": ‖w_g‖_q of the model from which the sensors were taken.
     alpha_ : float
-        The alpha of this model.
+        With "path": the alpha of this model.
     n_iter_ : int
-        Iterations of the solver for this model.
+        Iterations of the solver for this model, or sensors that were eliminated.
 
     Examples
     --------
@@ -72,6 +87,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         self,
         n_sensors=8,
         *,
+        strategy="elimination",
         q=2.0,
         noise=None,
         ridge=0.0,
@@ -84,6 +100,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         solver="auto",
     ):
         self.n_sensors = n_sensors
+        self.strategy = strategy
         self.q = q
         self.noise = noise
         self.ridge = ridge
@@ -109,26 +126,48 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         -------
         self
         """
+        check_strategy(self.strategy, self.ridge)
         trials, y = read_fit(self, X, y)
         classes, signs = encode_labels(y)
         weights = check_sample_weight(sample_weight, len(signs))
         balanced = class_balance(weights, signs, classes, self.class_weight)
-        options = SolverOptions.of(self)
-        given = self.groups, self.group_weights, self.fit_intercept
-        objective = Objective("group", self.q, *given, as_noise(self.noise), self.ridge)
+        options, by_path = SolverOptions.of(self), self.strategy == "path"
+        noise = as_noise(self.noise) if by_path else None
+        given = self.groups, self.group_weights, self.fit_intercept or not by_path
+        objective = Objective("group", self.q, *given, noise, self.ridge)
         stack = objective.stack(trials, signs, balanced[:, None])
-        path = _Path(stack, objective.quadratic(stack, weights[:, None]), options)
-        check_enough_trials(objective.noise, signs, weights, classes)
-        n_sensors = self._check_n_sensors(stack)
-        self.alpha_, solution = path.follow(n_sensors)
-        warn_unconverged([solution], self.tol, stacklevel=4)
-        self.n_iter_ = int(solution.n_iter[0, 0])
+        if by_path:
+            path = _Path(stack, objective.quadratic(stack, weights[:, None]), options)
+            chosen = self._by_path(path, weights, classes, trials.dtype)
+        else:
+            chosen = self._by_elimination(stack, weights, classes)
         self.groups_ = stack.groups.labels.copy()
-        self.group_norms_ = _norms(stack, solution, float(self.q)).astype(trials.dtype)
-        chosen = path.resolve(self.alpha_, solution, self.group_norms_, n_sensors)
         self.selected_groups_ = self.groups_[chosen]
         self._note_input(trials, stack, chosen)
         return self
+
+    def _by_path(self, path: "_Path", weights: np.ndarray, classes: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Return the chosen sensors, in their order, by the mixed-norm path."""
+        stack = path.stack
+        check_enough_trials(as_noise(self.noise), stack.y[0, 0], weights, classes)
+        n_sensors = self._check_n_sensors(stack)
+        self.alpha_, solution = path.follow(n_sensors)
+        warn_unconverged([solution], self.tol, stacklevel=5)
+        self.n_iter_ = int(solution.n_iter[0, 0])
+        self.group_norms_ = _norms(stack, solution, float(self.q)).astype(dtype)
+        return path.resolve(self.alpha_, solution, self.group_norms_, n_sensors)
+
+    def _by_elimination(self, stack: Stack, weights: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """Return the chosen sensors, in their order, by backward elimination."""
+        n_sensors = self._check_n_sensors(stack)
+        signs, used = stack.y[0, 0], weights > 0
+        noise = elimination_noise(self.noise, stack.groups)
+        check_enough_trials(noise, signs, weights, classes)
+        beta = np.where(_usable(stack), stack.group_weights[0, :, 0], np.inf)
+        own = Trained(stack.X[0, 0][used], signs[used], weights[used])
+        order = elimination_order([own], stack.groups, beta, noise)
+        self.order_, self.n_iter_ = stack.groups.labels[order], len(order)
+        return np.sort(order[:n_sensors])
 
     def transform(self, X):
         """Return the trials with the chosen sensors only, in the same form as X.

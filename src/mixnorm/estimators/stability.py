@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from mixnorm.core.problem import Stack
+from mixnorm.estimators.elimination import Trained, check_strategy, elimination_noise, elimination_order
 from mixnorm.estimators.entry import entry_order
 from mixnorm.estimators.inputs import encode_labels, read_fit
 from mixnorm.estimators.objective import Objective, as_noise
@@ -25,7 +28,7 @@ class StabilitySelection:
     Attributes
     ----------
     frequencies : ndarray of shape (G,)
-        Share of the halves in which a sensor was among the first ``n_sensors`` of the path.
+        Share of the halves in which a sensor was among the first ``n_sensors``.
     groups : ndarray of shape (G,)
         Labels of the sensors, in the order of the frequencies.
     selected : ndarray
@@ -72,8 +75,10 @@ def stability_selection(
     groups: Sequence | None = None,
     n_resamplings: int = 50,
     n_sensors: int | None = None,
+    strategy: str = "elimination",
     threshold: float | None = None,
     trial_groups: Sequence | None = None,
+    subjects: Sequence | None = None,
     noise=None,
     ridge: float = 0.0,
     group_weights=None,
@@ -82,11 +87,12 @@ def stability_selection(
     max_iter: int = 10_000,
     random_state=0,
 ) -> StabilitySelection:
-    r"""Select sensors by how often they are among the first on the mixed-norm path of half of the trials.
+    r"""Select sensors by how often they are among the first that half of the trials choose.
 
-    The trials of each class are split ``n_resamplings`` times at random into two halves. The path of the ℓ1-ℓ2 problem
-    is followed on every half until ``n_sensors`` sensors have entered; all halves are solved as one stack. A sensor is
-    selected if it entered in at least the share ``threshold`` of the halves.
+    The trials of each class are split ``n_resamplings`` times at random into two halves. On every half the first
+    ``n_sensors`` sensors are found, by the elimination of `SensorSelector` and ``mixnorm select``, or with
+    ``strategy="path"`` by the path of the ℓ1-ℓ2 problem, which is followed until so many have entered (all halves are
+    solved as one stack). A sensor is selected if it is among them in at least the share ``threshold`` of the halves.
 
     Parameters
     ----------
@@ -99,16 +105,21 @@ def stability_selection(
     n_sensors : int or None
         Number of sensors to select from each half. None: ⌊√(0.8 G)⌋, the largest number for which ``error_bound`` is
         at most 1 with a threshold of 0.9.
+    strategy : {"elimination", "path"}
+        As in `SensorSelector`.
     threshold : float or None
         In (0.5, 1]. None: the smallest at which ``error_bound`` is at most 1, (1 + n_sensors²/G)/2.
     trial_groups : array of n labels
         Trials of one label (a character, a block) stay in the same half.
+    subjects : array of n labels
+        With "elimination": the subject of every trial. Each subject's trials are halved, and one order is found for
+        all subjects, each with its own class means and noise.
     noise, ridge
-        As in `GroupSVC`; a named noise is estimated from every half by itself.
+        As in `SensorSelector`; a named noise is estimated from every half by itself.
     group_weights : array or dict, as in `GroupSVC`
         Sensors of weight 0 have frequency 1, sensors of weight infinity 0; the bounds count neither.
     class_weight, tol, max_iter
-        As in `GroupSVC`.
+        As in `GroupSVC`, for "path" alone.
     random_state : int or RandomState
 
     Returns
@@ -123,20 +134,28 @@ def stability_selection(
     >>> found.selected, found.n_sensors, round(found.threshold, 2), round(found.error_bound, 2)
     (array([0, 1, 2]), 3, 0.78, 1.0)
     """
+    check_strategy(strategy, ridge)
     trials, y = read_fit(BaseEstimator(), X, y)
     classes, signs = encode_labels(y)
     check_count(n_resamplings, "n_resamplings")
-    halves = complementary_halves(signs, trial_groups, n_resamplings, check_random_state(random_state))
+    people = _subjects(subjects, strategy, len(signs))
+    halves = _halves_by_subject(signs, trial_groups, people, n_resamplings, check_random_state(random_state))
     weights = np.stack([class_balance(half, signs, classes, class_weight) for half in halves.T.astype(float)], axis=1)
-    objective = Objective("group", 2.0, groups, group_weights, True, as_noise(noise), ridge)
+    by_path = strategy == "path"
+    objective = Objective("group", 2.0, groups, group_weights, True, as_noise(noise) if by_path else None, ridge)
     stack = objective.stack(trials, signs, weights)
     quadratic = objective.quadratic(stack, halves.astype(float))
+    estimate = elimination_noise(noise, stack.groups) if not by_path else objective.noise
     for half in halves.T:
-        check_enough_trials(objective.noise, signs, half, classes, "in one half of the trials")
+        for one in people:
+            check_enough_trials(estimate, signs, half & one, classes, "in one half of the trials")
     kept, free = stack.group_weights[0, :, 0] == 0, stack.penalised[0, :, 0]
     n_free = int(free.sum())
     n_sensors = _check_n_sensors(n_sensors, n_free)
-    ranks = entry_order(stack, n_sensors, SolverOptions("auto", tol, max_iter), quadratic)
+    if by_path:
+        ranks = entry_order(stack, n_sensors, SolverOptions("auto", tol, max_iter), quadratic)
+    else:
+        ranks = _elimination_ranks(stack, halves, people, elimination_noise(noise, stack.groups))
     frequencies = np.where(kept, 1.0, np.mean(free[:, None] & (ranks < n_sensors + kept.sum()), axis=1))
     threshold = _check_threshold(threshold, n_sensors, n_free)
     labels = stack.groups.labels.copy()
@@ -150,6 +169,45 @@ def stability_selection(
         n_sensors,
         n_resamplings,
     )
+
+
+def _subjects(subjects: Sequence | None, strategy: str, n: int) -> list[np.ndarray]:
+    """Masks of the trials of every subject."""
+    if subjects is None:
+        return [np.ones(n, dtype=bool)]
+    labels = np.asarray(subjects)
+    if labels.shape != (n,):
+        raise ValueError(f"subjects must hold one label for each of the {n} trials, but its shape is {labels.shape}.")
+    if strategy != "elimination":
+        raise ValueError("subjects is for strategy='elimination'.")
+    return [labels == one for one in np.unique(labels)]
+
+
+def _halves_by_subject(
+    signs: np.ndarray, trial_groups: Sequence | None, people: list[np.ndarray], n_pairs: int, random: Any
+) -> np.ndarray:
+    """Complementary halves of the trials of every subject, (n, 2 n_pairs)."""
+    if len(people) == 1:
+        return complementary_halves(signs, trial_groups, n_pairs, random)
+    halves = np.zeros((len(signs), 2 * n_pairs), dtype=bool)
+    for one in people:
+        labels = None if trial_groups is None else np.asarray(trial_groups)[one]
+        halves[one] = complementary_halves(signs[one], labels, n_pairs, random)
+    return halves
+
+
+def _elimination_ranks(
+    stack: Stack, halves: np.ndarray, people: list[np.ndarray], noise: str | np.ndarray
+) -> np.ndarray:
+    """Rank of every sensor by elimination on every half, (G, halves); G for sensors that are not in the order."""
+    X, signs, beta = stack.X[0, 0], stack.y[0, 0], stack.group_weights[0, :, 0]
+    ranks = np.full((len(beta), halves.shape[1]), len(beta))
+    for own, half in zip(ranks.T, halves.T, strict=True):
+        parts = [half & one for one in people]
+        trained = [Trained(X[part], signs[part], np.ones(part.sum())) for part in parts]
+        order = elimination_order(trained, stack.groups, beta, noise)
+        own[order] = np.arange(len(order))
+    return ranks
 
 
 def complementary_halves(signs: np.ndarray, trial_groups, n_pairs: int, random) -> np.ndarray:

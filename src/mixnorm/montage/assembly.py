@@ -55,6 +55,7 @@ def stability_of(found: StabilitySelection | None, ch_names: Sequence[str]) -> S
         threshold=number(found.threshold),
         error_bound=number(found.error_bound),
         selected=tuple(ch_names[int(i)] for i in found.selected),
+        by="elimination",
     )
 
 

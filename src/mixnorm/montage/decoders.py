@@ -15,6 +15,7 @@ from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.design import Design
 from mixnorm.estimators.svc import GroupSVC
 from mixnorm.estimators.svc_cv import GroupSVCCV
+from mixnorm.montage.refits import montage_classifier
 from mixnorm.montage.result import Montage
 
 DECODERS_FOLDER = "decoders"
@@ -66,7 +67,7 @@ def pooled_decoder(
     design: Design, sensors: Sequence[str], alphas: Mapping[str, float], recordings: Sequence[Any]
 ) -> Decoder:
     """One classifier trained on the trials of all subjects, at the median of the subjects' alphas."""
-    return decoder_on(design, sensors, GroupSVC(float(np.median(list(alphas.values()))), penalty="l2"), recordings)
+    return decoder_on(design, sensors, montage_classifier(float(np.median(list(alphas.values())))), recordings)
 
 
 def decoders_by_subject(
@@ -75,7 +76,7 @@ def decoders_by_subject(
     """One decoder for each subject, trained on the subject's trials at the subject's alpha."""
     return {
         name: decoder_on(
-            trials_of(design, design.subject == name), sensors, GroupSVC(float(alpha), penalty="l2"), recordings
+            trials_of(design, design.subject == name), sensors, montage_classifier(float(alpha)), recordings
         )
         for name, alpha in alphas.items()
     }
@@ -94,7 +95,7 @@ def new_subject_aucs(design: Design, sensors: Sequence[str], alphas: Mapping[str
         scaler = part.preparation.scaler().fit(part.X[~own])
         known = ~own
         known[known] = scaler.accepted(part.X[known], part.y[known])
-        model = GroupSVC(alpha, penalty="l2").fit(scaler.transform(part.X[known]), part.y[known])
+        model = montage_classifier(alpha).fit(scaler.transform(part.X[known]), part.y[known])
         found[name] = float(roc_auc_score(part.y[own], model.decision_function(scaler.transform(part.X[own]))))
     return found
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.core.groups import Groups
 from mixnorm.eeg.positions import standard_name
 from mixnorm.eeg.readers.guard import require
+from mixnorm.estimators.elimination import Trained, elimination_order
 from mixnorm.montage.constraints import Constraints
-from mixnorm.montage.elimination import order_sensors
-from mixnorm.montage.refits import Ranking, order_by_weights
+from mixnorm.montage.plain_svm import order_by_weights
+from mixnorm.montage.refits import Ranking, sizes_up_to
 from mixnorm.montage.trials import Training
 
 STANDARD_CAP = ("Fz", "Cz", "Pz", "Oz", "P3", "P4", "PO7", "PO8")
@@ -25,7 +27,12 @@ STANDARD_CAP = ("Fz", "Cz", "Pz", "Oz", "P3", "P4", "PO7", "PO8")
 
 
 class Order(Protocol):
-    """A way to put sensors in order of importance."""
+    """A way to put sensors in order of importance.
+
+    ``ends_with_all``: whether it comes to all allowed channels in the end, beyond the sizes that it ranks.
+    """
+
+    ends_with_all: bool
 
     @property
     def name(self) -> str:
@@ -37,14 +44,17 @@ class Order(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EliminationOrder:
-    """Backward elimination on held-out trials (`mixnorm.montage.elimination`), for every number of sensors."""
+    """Backward elimination by the Mahalanobis distance of the classes (`mixnorm.estimators.elimination`)."""
 
     constraints: Constraints
     name: str = "montages"
+    ends_with_all: ClassVar[bool] = False
 
     def rank(self, subjects: Sequence[Training]) -> Ranking:
-        """One order for all subjects."""
-        order = order_sensors(subjects, self.constraints)
+        """One order for all subjects, for every number of sensors."""
+        _, G, r = subjects[0].X.shape
+        trained = [Trained(one.X.reshape(len(one.X), -1), one.signs, np.ones(len(one.X))) for one in subjects]
+        order = elimination_order(trained, Groups.from_channels(range(G), r), self.constraints.group_weights)
         return Ranking(order, np.arange(self.constraints.smallest, len(order) + 1))
 
 
@@ -55,12 +65,13 @@ class ComparedOrder:
     name: str
     function: Callable[[Training], NDArray[np.integer]]
     allowed: NDArray[np.integer]
+    ends_with_all: ClassVar[bool] = True
 
     def rank(self, subjects: Sequence[Training]) -> Ranking:
-        """The order of a single subject, scored at a few sizes."""
+        """The order of a single subject, scored at a few sizes; all channels together are the same in every order."""
         (training,) = subjects
         part = Training(training.X[:, self.allowed], training.signs, training.folds)
-        return Ranking(self.allowed[self.function(part)], sizes_up_to(len(self.allowed)))
+        return Ranking(self.allowed[self.function(part)], sizes_up_to(len(self.allowed))[:-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +80,7 @@ class FixedMontage:
 
     name: str
     channels: NDArray[np.integer]
+    ends_with_all: ClassVar[bool] = False
 
     def rank(self, subjects: Sequence[Training]) -> Ranking:
         """The channels as they are, all of them."""
@@ -76,8 +88,13 @@ class FixedMontage:
 
 
 def compared_orders(ch_names: Sequence[str], constraints: Constraints) -> list[Order]:
-    """All orders to compare with; the standard cap only where some of its electrodes are allowed."""
+    """All orders to compare with; the standard cap only where some of its electrodes are allowed.
+
+    A single electrode leaves nothing to compare.
+    """
     allowed = constraints.allowed
+    if len(allowed) == 1:
+        return []
     orders: list[Order] = [
         ComparedOrder("SNR ranking", by_snr, allowed),
         ComparedOrder("backward elimination", by_backward_elimination, allowed),
@@ -133,9 +150,3 @@ def standard_cap(ch_names: Sequence[str]) -> NDArray[np.int64]:
     """Indices of the channels that belong to the standard cap."""
     standard = [standard_name(name) for name in ch_names]
     return np.array([standard.index(name) for name in STANDARD_CAP if name in standard], dtype=np.int64)
-
-
-def sizes_up_to(most: int) -> NDArray[np.int64]:
-    """Numbers of sensors at which compared orders are scored: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, … and all."""
-    grid = np.unique(np.concatenate([2 ** np.arange(11), 3 * 2 ** np.arange(10)]))
-    return np.append(grid[grid < most], most)

@@ -16,10 +16,7 @@ from mixnorm.estimators.calibration import fit_sigmoid, plain
 from mixnorm.estimators.svc_cv import GroupSVCCV
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.orders import EliminationOrder
-from mixnorm.montage.trials import Training, inner_folds
-
-#: Inner folds that the order of the sensors is judged by.
-N_INNER = 5
+from mixnorm.montage.trials import Training
 
 
 class PreselectedSVC(ClassifierMixin, BaseEstimator):
@@ -44,15 +41,14 @@ class PreselectedSVC(ClassifierMixin, BaseEstimator):
 
     @property
     def cv(self) -> InOrder:
-        """The inner folds; they keep trials of one group together."""
-        return InOrder(N_INNER)
+        """The inner folds that choose alpha; they keep trials of one group together."""
+        return self.classifier.cv
 
     def fit(self, X: NDArray[np.float64], y: ArrayLike, groups: NDArray | None = None) -> PreselectedSVC:
         """Choose the sensors from trials X (n, channels, times), y being 0 and 1, and fit the classifier on them."""
         y = np.asarray(y)
-        signs = np.where(y == 1, 1.0, -1.0)
         groups = np.arange(len(y)) if groups is None else groups
-        training = Training(X, signs, inner_folds(self.cv, signs, groups))
+        training = Training(X, np.where(y == 1, 1.0, -1.0), [])
         constraints = Constraints.none(X.shape[1])
         constraints.check_size(self.n_sensors)
         self.order_ = EliminationOrder(constraints).rank([training]).order

@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.isotonic import isotonic_regression
 
 from mixnorm.montage.caution import chance_level, few_folds, few_trials
 from mixnorm.montage.plain import number
 from mixnorm.montage.result import NoTransfer, Recommendation, verdict_of
 from mixnorm.montage.scoring import ScoredMontages
 from mixnorm.montage.trials import SubjectTrials
+
+TOLERANCE = 0.01
+"""How much AUC the recommended montage may lose against the best one."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +29,23 @@ class Choice:
 
 
 def smallest_near_best(found: ScoredMontages) -> Choice:
-    """Choose the smallest montage whose AUC is within one standard error (of the difference) of the best."""
+    """Choose the smallest montage whose AUC, without the luck of single montages, is within `TOLERANCE` of the best.
+
+    The AUCs up to the best montage are first made monotone (`growing`).
+    """
     best = int(np.argmax(found.mean))
-    error = found.error_of_difference(best)
-    chosen = int(np.flatnonzero(found.mean >= found.mean[best] - error)[0])
-    return Choice(chosen, best, float(error[chosen]))
+    smooth = growing(found.mean[: best + 1])
+    chosen = int(np.flatnonzero(smooth >= smooth[-1] - TOLERANCE)[0])
+    return Choice(chosen, best, float(found.error_of_difference(best)[chosen]))
+
+
+def growing(aucs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the nearest AUCs, in least squares, that do not fall as electrodes are added.
+
+    On average an electrode more does not harm up to the best montage. Where the held-out AUC falls nevertheless, the
+    smaller montage was lucky: it is given the mean of those that follow, so that a lucky small montage is not chosen.
+    """
+    return np.asarray(isotonic_regression(aucs))
 
 
 def choose(found: ScoredMontages, asked: int | None) -> Choice:
@@ -67,4 +84,5 @@ def recommend(
         chance_level=chance,
         few_folds=None if verdict == "unsure" else few_folds(found),
         no_transfer=no_transfer,
+        tolerance=TOLERANCE if asked is None else None,
     )

@@ -1,8 +1,9 @@
-r"""ℓ2 SVMs on nested sets of sensors: the classifiers of the montages.
+r"""The decoders of nested montages: ℓ2 SVMs with the noise of their own sensors.
 
-An ℓ2 SVM is refitted on the first K sensors of an order for every K, its alpha chosen on inner folds. These problems
-are solved one after another on the host, each from the solution of the one before: a sequence of small, warm-started
-problems leaves no work for a device, so that `mixnorm.use_device` does not apply to them.
+The decoder of a montage is that of ``mixnorm train`` on its electrodes, with alpha · ½ w'N w as the penalty. N is the
+structured covariance of the noise of its K sensors, estimated from the training trials, and alpha is chosen on inner
+folds, each with its own N. The decoder depends on the set of the sensors and on the trials alone, not on the order in
+which the sensors were found, so that two ways to the same montage have the same score.
 """
 
 from __future__ import annotations
@@ -12,21 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.core.groups import Groups
-from mixnorm.core.penalties import L2
-from mixnorm.core.problem import Solution, Stack
-from mixnorm.execution import few_threads
-from mixnorm.montage.elimination import precision, separation
+from mixnorm.eeg.decoder import default_classifier
+from mixnorm.estimators.settings import SETTINGS
+from mixnorm.estimators.svc import GroupSVC
+from mixnorm.estimators.svc_cv import GroupSVCCV
 from mixnorm.montage.trials import Training
-from mixnorm.solvers import Newton
-
-#: Regularisations of the refit, in units of the mean curvature of the loss.
-REFIT_ALPHAS = np.logspace(-2.5, 1.5, 9)
-#: The largest alpha is taken whose separation reaches this share of the best one: the trials that choose alpha also
-#: had a part in the order of the sensors, so that their best alpha is too small.
-_SHARE_OF_BEST = 0.99
-#: Relative duality gaps: of the models that are kept, and of those that only choose alpha.
-_TOL, _ROUGH_TOL, _MAX_ITER = 1e-6, 1e-3, 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,87 +72,41 @@ class HeldOutScores:
 
 
 def refit(training: Training, ranking: Ranking) -> Models:
-    """Fit an ℓ2 SVM on the first K sensors of the ranking for every K of its sizes, alpha by the inner folds.
+    """Fit the decoder on the first K sensors of the ranking for every K of its sizes.
 
-    Alpha is chosen at K = 1, 2, 4, … and all, and interpolated between. Each problem starts from the solution with
-    one sensor less.
+    Alpha is chosen by the inner folds at the sizes of `sizes_up_to`, and interpolated between them.
     """
-    n, G, r = training.X.shape
     sizes = ranking.sizes
-    coarse = sizes[np.isin(sizes, 2 ** np.arange(10)) | (sizes == sizes[0]) | (sizes == sizes[-1])]
-    alphas = _choose_alphas(training, Ranking(ranking.order, coarse))
-    alphas = np.exp(np.interp(np.log(sizes), np.log(coarse), np.log(alphas)))
-    steps = _growing(_stack(training, np.ones((n, 1))), ranking, alphas[:, None], _TOL)
-    coefs = np.stack([step.W[0, 0, :, 0].reshape(G, r) for step in steps])
-    return Models(ranking.order, sizes, alphas, coefs, np.array([step.b[0, 0, 0] for step in steps]))
-
-
-def order_by_weights(training: Training) -> NDArray[np.intp]:
-    """Order the sensors by the weights of an ℓ2 SVM: the one with the smallest ‖w_g‖ is removed, and it is refitted.
-
-    Its alpha is that of the refit on all sensors, chosen by the inner folds.
-    """
-    n, G, r = training.X.shape
-    alpha = _choose_alphas(training, Ranking(np.arange(G), np.array([G])))[0]
-    left = np.arange(G)
-
-    def next_to_remove(W: NDArray[np.float64]) -> int:
-        nonlocal left
-        removed = left[np.argmin(np.linalg.norm(W.reshape(G, r)[left], axis=1))]
-        left = left[left != removed]
-        return int(removed)
-
-    stack = _stack(training, np.ones((n, 1)))
-    with few_threads(stack.X):
-        return np.array(Newton().shrinking(stack, alpha, next_to_remove, _ROUGH_TOL, _MAX_ITER)[::-1])
-
-
-def _choose_alphas(training: Training, ranking: Ranking) -> NDArray[np.float64]:
-    """Return for every size the largest alpha whose models separate the held-out trials nearly best."""
-    folds, sizes = training.folds, ranking.sizes
-    stack = _stack(training, np.stack([fold.train for fold in folds], axis=1))
-    curvature = 2 * float(np.mean(np.var(training.X, axis=0))) or 1.0
-    grid = curvature * REFIT_ALPHAS
-    steps = _growing(stack, ranking, np.broadcast_to(grid, (len(sizes), len(grid))), _ROUGH_TOL)
-    found = np.zeros((len(steps), len(folds)))
-    for k, fold in enumerate(folds):
-        W = np.stack([step.W[0, 0, :, k] for step in steps], axis=1)
-        found[:, k] = separation(stack.y[0, 0, fold.test], stack.X[0, 0, fold.test] @ W)
-    found = found @ precision([stack.y[0, 0, fold.test] for fold in folds])
-    found = found.reshape(len(sizes), len(grid))
-    best = found.max(axis=1, keepdims=True)
-    enough = found >= best - (1 - _SHARE_OF_BEST) * np.abs(best)
-    return grid[len(grid) - 1 - enough[:, ::-1].argmax(axis=1)]
-
-
-def _growing(stack: Stack, ranking: Ranking, alphas: NDArray[np.float64], tol: float) -> list[Solution]:
-    """Solve the stack on the first K sensors, for every K of S sizes at its alphas (S, A): S·A solutions, in order.
-
-    From few sensors to all (the work of the solver grows with the sensors it has seen), up and down the alphas in
-    turn, each from the solution before.
-    """
-    G, K = stack.groups.n_groups, stack.shape[-1]
-    beta = np.full((len(ranking.sizes), G), np.inf)
-    for row, size in zip(beta, ranking.sizes, strict=True):
-        row[ranking.order[:size]] = 1.0
-    S, A = alphas.shape
-    walk = np.arange(S * A).reshape(S, A)
-    walk[::2] = walk[::2, ::-1]
-    walk = walk.ravel()
-    steps = np.broadcast_to(beta[walk // A, None, :, None], (S * A, 1, G, K))
-    grid = np.broadcast_to(alphas.ravel()[walk, None, None], (S * A, 1, K))
-    with few_threads(stack.X):
-        found = Newton().subsets(stack, grid, steps, tol, _MAX_ITER)
-    return [found[place] for place in np.argsort(walk)]
-
-
-def _stack(training: Training, weights: NDArray) -> Stack:
-    n, G, r = training.X.shape
-    return Stack.single(
-        training.X.reshape(n, -1),
-        training.signs,
-        sample_weight=weights.astype(float),
-        group_weights=np.ones((G, weights.shape[1])),
-        groups=Groups.from_channels(range(G), r),
-        penalty=L2(),
+    chosen = np.isin(sizes, sizes_up_to(len(ranking.order))) | (sizes == sizes[0])
+    fitted: dict[int, GroupSVC | GroupSVCCV] = {}
+    for size in sizes[chosen].tolist():
+        fitted[size] = _with_alpha_by_folds(training, ranking.order[:size])
+    known = np.array(sorted(fitted))
+    alphas = np.exp(np.interp(np.log(sizes), np.log(known), np.log([fitted[size].alpha_ for size in known.tolist()])))
+    for size, alpha in zip(sizes.tolist(), alphas.tolist(), strict=True):
+        if size not in fitted:
+            sensors = np.sort(ranking.order[:size])
+            fitted[size] = montage_classifier(alpha).fit(training.X[:, sensors], training.signs)
+    coefs = np.zeros((len(sizes), *training.X.shape[1:]))
+    for own, size in zip(coefs, sizes.tolist(), strict=True):
+        own[np.sort(ranking.order[:size])] = fitted[size].coef_.reshape(size, -1)
+    return Models(
+        ranking.order, sizes, alphas, coefs, np.array([fitted[size].intercept_[0] for size in sizes.tolist()])
     )
+
+
+def _with_alpha_by_folds(training: Training, sensors: NDArray[np.integer]) -> GroupSVCCV:
+    """The decoder of some sensors, alpha by the AUC on the inner folds."""
+    splits = [(np.flatnonzero(fold.train), np.flatnonzero(fold.test)) for fold in training.folds]
+    return default_classifier(cv=splits).fit(training.X[:, np.sort(sensors)], training.signs)
+
+
+def montage_classifier(alpha: float) -> GroupSVC:
+    """The decoder of a montage at a given alpha."""
+    return GroupSVC(alpha, **SETTINGS["svm-noise"])
+
+
+def sizes_up_to(most: int) -> NDArray[np.int64]:
+    """Numbers of sensors at which curves are compared: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, … and all."""
+    grid = np.unique(np.concatenate([2 ** np.arange(11), 3 * 2 ** np.arange(10)]))
+    return np.append(grid[grid < most], most)

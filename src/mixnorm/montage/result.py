@@ -165,7 +165,7 @@ class Recommendation:
     ----------
     n_sensors : int
     verdict : "recommended", "asked" or "unsure"
-        "recommended": the smallest montage within one standard error of the best. "asked": the number of electrodes
+        "recommended": the smallest montage within the tolerance of the best. "asked": the number of electrodes
         was given. "unsure": no montage can be recommended with confidence (``few_trials``, ``chance_level`` or
         ``no_transfer``).
     n_asked : int or None
@@ -176,6 +176,9 @@ class Recommendation:
         The AUC of this montage is lower than the best by this much.
     standard_error : float or None
         Standard error of that difference.
+    tolerance : float or None
+        How much AUC a smaller montage may lose to be recommended; None in files of earlier versions, which recommended
+        the smallest montage within one standard error of the best.
     few_trials, chance_level, few_folds, no_transfer
         Reasons to be cautious; None where they do not apply.
     """
@@ -191,6 +194,7 @@ class Recommendation:
     chance_level: ChanceLevel | None
     few_folds: FewFolds | None
     no_transfer: NoTransfer | None = None
+    tolerance: float | None = None
 
     def __post_init__(self) -> None:
         expected = verdict_of(self.n_asked, self.few_trials, self.chance_level, self.no_transfer)
@@ -233,13 +237,18 @@ class Curve:
 
 @dataclass(frozen=True)
 class Stability:
-    """Stability selection: sensors that were often among the first ``n_first`` on the path of half of the trials."""
+    """Stability selection: sensors that were often among the first ``n_first`` of half of the trials.
+
+    ``by``: how the sensors of a half are ordered, by the elimination that also orders all trials, or, in files of
+    earlier versions, by their entry on the mixed-norm path.
+    """
 
     n_resamplings: int
     n_first: int | None
     threshold: float
     error_bound: float
     selected: tuple[str, ...]
+    by: Literal["elimination", "path"] = "path"
 
 
 @dataclass(frozen=True)

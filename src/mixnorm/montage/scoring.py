@@ -1,6 +1,6 @@
 r"""The best montage for every number of sensors, and its score by nested cross-validation.
 
-On training trials alone the sensors are put in order (`orders`), and an ℓ2 SVM is refitted on the first K of them
+On training trials alone the sensors are put in order (`orders`), and the decoder is fitted on the first K of them
 (`refits`). All of that is repeated without the trials of each outer fold, which are then scored by these models.
 """
 
@@ -102,6 +102,7 @@ def score_montages(
     cv: BaseCrossValidator,
     scaler: Any = None,
     work: Work | None = None,
+    folds: Sequence[int] | None = None,
 ) -> ScoredMontages:
     """Find the montages on all trials, and score the search on the held-out trials of every outer fold.
 
@@ -117,8 +118,10 @@ def score_montages(
         Fitted on the training trials of each fold and subject.
     work : Work, optional
         Runs one call for each outer fold and one for all trials; by default one after another in this process.
+    folds : sequence of int, optional
+        The outer folds to score; by default all that can be (`usable_folds`).
     """
-    folds = usable_folds(subjects)
+    folds = usable_folds(subjects) if folds is None else folds
     if not folds:
         raise ValueError("No fold has both classes among its held-out and its training trials; use fewer folds.")
     settings = _Settings(order, cv, scaler)

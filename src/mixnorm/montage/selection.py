@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mixnorm.eeg.decoder import Decoder
-from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.design import Design, default_preparation, prepare
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.readers.labels import unnamed_recordings
 from mixnorm.eeg.recording import EpochedRecording, Recording
@@ -36,8 +36,6 @@ from mixnorm.montage.steps import DECODERS, MONTAGES, PATH, STABILITY, steps_of,
 from mixnorm.montage.trials import SubjectTrials
 from mixnorm.subjects.multitask_cv import MultiTaskGroupSVCCV
 
-N_INNER = 5
-"""Number of inner folds, which choose the order of the sensors and alpha."""
 N_BLOCKS = 20
 """With fewer characters than this, stability selection splits so many blocks of neighbouring trials instead."""
 N_ALPHAS = 20
@@ -66,7 +64,9 @@ class SelectOptions:
     n_jobs : int or None
         Number of processes; the outer folds run in parallel.
     preparation : Preparation or None
-        How recordings are prepared; None: the default for their kind.
+        How recordings are prepared; None: the default for their kind (`default_preparation`).
+    window, n_samples
+        Seconds after the stimulus, and number of samples, instead of those of the preparation.
     decoders : bool
         Whether to fit decoders for every number of electrodes, and not only for the montage put forward.
     """
@@ -80,6 +80,8 @@ class SelectOptions:
     compare: bool = True
     n_jobs: int | None = None
     preparation: Preparation | None = None
+    window: tuple[float, float] | None = None
+    n_samples: int | None = None
     decoders: bool = False
 
 
@@ -129,7 +131,7 @@ def select_montage(
     True
     """
     options = options or SelectOptions()
-    design, recordings = (source, ()) if isinstance(source, Design) else _prepared(source, options.preparation)
+    design, recordings = (source, ()) if isinstance(source, Design) else _prepared(source, options)
     case = _Case.of(design, options, progress or (lambda progress: None), checkpoint)
     case.tracker.start(MONTAGES)
     found = case.scored(case.subjects)
@@ -139,7 +141,7 @@ def select_montage(
     stable = _stability(case)
     case.tracker.start(PATH)
     path = _path(case)
-    curves = (curve_of("mixnorm", found.sizes, found.by_fold, found.ratio), *_compared(case))
+    curves = (curve_of("mixnorm", found.sizes, found.by_fold, found.ratio), *_compared(case, found))
     montages = montages_of(design, case.constraints, case.subjects, found)
     case.tracker.start(DECODERS)
     decoders = MontageDecoders.fit(design, sensors, alphas, recordings)
@@ -163,8 +165,9 @@ def select_montage(
     )
 
 
-def _prepared(source: Any, preparation: Preparation | None) -> tuple[Design, Sequence[Recording | EpochedRecording]]:
+def _prepared(source: Any, options: SelectOptions) -> tuple[Design, Sequence[Recording | EpochedRecording]]:
     recordings = as_recordings(source)
+    preparation = default_preparation(recordings, options.preparation, options.window, options.n_samples)
     return prepare(recordings, preparation), recordings
 
 
@@ -226,14 +229,17 @@ class _Case:
         about = digest(*trials, *constraints, self.design.ch_names, self.design.preparation)
         return Work(self.checkpoint, about, n_jobs, self.tracker)
 
-    def scored(self, subjects: list[SubjectTrials], order: Order | None = None) -> ScoredMontages:
-        """The montages of some subjects, by default in the order of this package."""
+    def scored(
+        self, subjects: list[SubjectTrials], order: Order | None = None, folds: Sequence[int] | None = None
+    ) -> ScoredMontages:
+        """The montages of some subjects, by default in the order of this package and on all folds."""
         return score_montages(
             subjects,
             order or EliminationOrder(self.constraints),
-            cv=InOrder(N_INNER),
+            cv=InOrder(),
             scaler=self.design.preparation.scaler(),
             work=self.work(subjects, self.options.n_jobs),
+            folds=folds,
         )
 
     def sensors_and_alphas(self, found: ScoredMontages, place: int) -> tuple[list[str], dict[str, float]]:
@@ -277,25 +283,26 @@ def _decoders_by_size(case: _Case, found: ScoredMontages, recordings: Sequence[A
     return by_size
 
 
-def _compared(case: _Case) -> list[Curve]:
-    """The curves of other orders on the same folds; for several subjects the mean over orders found for each."""
+def _compared(case: _Case, found: ScoredMontages) -> list[Curve]:
+    """The curves of other orders on the same folds; for several subjects the mean over orders found for each.
+
+    All of them end at the same electrodes, and so at the same AUC: that of all electrodes is taken from ``found``.
+    """
     curves: list[Curve] = []
+    folds = usable_folds(case.subjects)
     for order in compared_orders(case.design.ch_names, case.constraints) if case.options.compare else ():
         case.tracker.start(order.name)
         try:
-            found = [case.scored([one], order) for one in case.subjects]
+            own = [case.scored([one], order, folds) for one in case.subjects]
         except ImportError as error:
             warnings.warn(f"Not compared with {order.name}: {error}", UserWarning, stacklevel=3)
             continue
-        aucs = _padded([one.by_fold for one in found])
-        curves.append(curve_of(order.name, found[0].sizes, mean_known(aucs, axis=2), found[0].ratio))
+        # every subject has the folds of ``found``, in the same order, and NaN where it has no trials in one
+        sizes, aucs = own[0].sizes, np.concatenate([one.aucs for one in own], axis=2)
+        if order.ends_with_all:
+            sizes, aucs = np.append(sizes, found.sizes[-1]), np.concatenate([aucs, found.aucs[-1:]])
+        curves.append(curve_of(order.name, sizes, mean_known(aucs, axis=2), found.ratio))
     return curves
-
-
-def _padded(parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Stack AUCs (S, J) of T subjects, who may have different numbers of folds: (S, J, T), NaN where there is none."""
-    folds = max(part.shape[1] for part in parts)
-    return np.stack([np.pad(p, ((0, 0), (0, folds - p.shape[1])), constant_values=np.nan) for p in parts], axis=2)
 
 
 def _by_subject(
@@ -327,20 +334,23 @@ def _stability(case: _Case) -> StabilitySelection | None:
     case.tracker.start(STABILITY)
     subjects = [one.take(case.accepted(one, np.ones(len(one.X), dtype=bool))) for one in case.subjects]
     X = np.concatenate([case.scaled(one, np.ones(len(one.X), dtype=bool)) for one in subjects])
-    signs = np.concatenate([one.signs for one in subjects])
-    groups = np.concatenate([one.trial_groups for one in subjects])
-    if len(np.unique(groups)) < N_BLOCKS:
-        groups = dealt(np.arange(len(signs)), N_BLOCKS)
     call = Call.of(
         stability_selection,
         X,
-        signs,
+        np.concatenate([one.signs for one in subjects]),
         n_resamplings=case.options.n_resamplings,
-        trial_groups=groups,
+        trial_groups=np.concatenate([_units(one) for one in subjects]),
+        subjects=np.repeat(case.names, [len(one.signs) for one in subjects]),
         group_weights=case.constraints.group_weights,
     )
     name = f"stability, {case.options.n_resamplings} half-sample pairs"
     return case.work(case.subjects).run(name, [call])[0]
+
+
+def _units(one: SubjectTrials) -> NDArray:
+    """What is kept whole in a half: characters, or blocks of neighbouring trials where these are too few."""
+    enough = len(np.unique(one.trial_groups)) >= N_BLOCKS
+    return one.trial_groups if enough else dealt(np.arange(len(one.signs)), N_BLOCKS)
 
 
 def _path(case: _Case) -> Path:

@@ -95,11 +95,24 @@ def reason(recommended: Recommendation) -> str:
         if n_asked == n_best:
             return f"{asked}; no other number of electrodes has a higher AUC."
         return f"{asked}; the AUC is {_auc(recommended.below_best)} below the best ({best})."
+    if recommended.tolerance is not None:
+        return _within_tolerance(recommended, best)
     if recommended.n_sensors == n_best:
         return f"The montage with the highest AUC ({best}); no smaller one is within one standard error of it."
     known = recommended.standard_error is not None
     error = f" ({recommended.standard_error:.3f})" if known else ""
     return f"The smallest montage within one standard error{error} of the best ({best})."
+
+
+def _within_tolerance(recommended: Recommendation, best: str) -> str:
+    near = f"within {recommended.tolerance:g} of the highest AUC ({best})"
+    if recommended.n_sensors == recommended.best_n_sensors:
+        return f"The montage with the highest AUC ({best}); no smaller one is within {recommended.tolerance:g} of it."
+    known = recommended.standard_error is not None and recommended.below_best is not None
+    loss = (
+        f" Its own AUC is {recommended.below_best:.3f} ± {recommended.standard_error:.3f} below it." if known else ""
+    )
+    return f"The smallest montage {near}, after smoothing over the number of electrodes.{loss}"
 
 
 def caution(recommended: Recommendation) -> str | None:
@@ -174,7 +187,8 @@ def optimistic(folds: FoldsUsed) -> str | None:
 def stability(found: Stability) -> str:
     """The error bound of stability selection in words."""
     halves = f"{100 * found.threshold:.0f} % of {2 * found.n_resamplings} random halves of the trials"
-    first = "selected" if found.n_first is None else f"among the first {found.n_first} on the path"
+    where = "of the same ranking" if found.by == "elimination" else "on the path"
+    first = "selected" if found.n_first is None else f"among the first {found.n_first} {where}"
     chosen = count(len(found.selected), "electrode")
     return (
         f"{chosen} {'was' if len(found.selected) == 1 else 'were'} {first} in at least {halves}. At most "

@@ -11,6 +11,9 @@ from sklearn.model_selection import BaseCrossValidator, StratifiedKFold
 
 from mixnorm.estimators.folds import Fold
 
+FEWEST_TRAINING_TRIALS = 3
+"""Fewest training trials of a class: each of three inner folds leaves one out, and estimates the noise from two."""
+
 
 @dataclass(frozen=True, eq=False)
 class SubjectTrials:
@@ -52,26 +55,26 @@ class Training:
 
 
 def inner_folds(cv: BaseCrossValidator, signs: NDArray[np.float64], trial_groups: NDArray) -> list[Fold]:
-    """Return the folds of ``cv`` whose two parts hold both classes; where there are fewer than two, stratified folds.
+    """Return the folds of ``cv`` that can be used; where there are fewer than two, three stratified folds.
 
-    There are three stratified folds, or as many as there are trials of the smaller class.
+    A fold needs both classes among its test trials, and two trials of each among its training trials, from which the
+    noise is estimated.
     """
-    folds = _with_both_classes(cv.split(np.zeros(len(signs)), signs, trial_groups), signs)
+    folds = _usable(cv.split(np.zeros(len(signs)), signs, trial_groups), signs)
     fewest = int(min((signs > 0).sum(), (signs < 0).sum()))
-    if len(folds) < 2 <= fewest:
-        stratified = StratifiedKFold(min(3, fewest))
-        folds = _with_both_classes(stratified.split(np.zeros(len(signs)), signs), signs)
+    if len(folds) < 2 and fewest >= FEWEST_TRAINING_TRIALS:
+        folds = _usable(StratifiedKFold(3).split(np.zeros(len(signs)), signs), signs)
     if len(folds) < 2:
         raise ValueError(
-            f"Only {fewest} training trial of one class; electrodes cannot be chosen. Record more trials, or use "
-            "fewer folds."
+            f"Only {fewest} training trial{'s' * (fewest != 1)} of one class; electrodes cannot be chosen from fewer "
+            f"than {FEWEST_TRAINING_TRIALS}. Record more trials, or use fewer folds."
         )
     return folds
 
 
-def _with_both_classes(splits: Iterable[tuple[NDArray, NDArray]], signs: NDArray[np.float64]) -> list[Fold]:
+def _usable(splits: Iterable[tuple[NDArray, NDArray]], signs: NDArray[np.float64]) -> list[Fold]:
     return [
         Fold(np.bincount(train, minlength=len(signs)), np.bincount(test, minlength=len(signs)) > 0)
         for train, test in splits
-        if len(np.unique(signs[train])) == len(np.unique(signs[test])) == 2
+        if all(np.sum(signs[train] == sign) >= 2 and np.any(signs[test] == sign) for sign in (-1, 1))
     ]

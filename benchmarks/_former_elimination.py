@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from mixnorm.estimators.folds import Fold
 from mixnorm.montage.constraints import Constraints
+from mixnorm.montage.separation import precision, separation
 from mixnorm.montage.trials import Training
 
 #: Regularisations of the search, in units of the mean variance of a feature, multiplied by the number of features per
@@ -34,9 +35,6 @@ from mixnorm.montage.trials import Training
 #: regularisation than many, and trials of another session more than those of the same, so three are averaged.
 SEARCH_ALPHAS = np.array([0.01, 0.1, 1.0]) / 0.75
 _FEWEST_PER_TRIAL = 0.02
-#: The variance of a class is shrunk towards the pooled one as if the class had this many more trials of that variance:
-#: the variance of a few trials is a poor estimate.
-_SHRINKAGE_TRIALS = 20
 #: Share of the variance over time that the temporal components of the search explain.
 _EXPLAINED = 0.98
 #: Largest number of temporal components.
@@ -119,29 +117,6 @@ def _remove(models: list[HeldOut], left: NDArray, place: int) -> NDArray[np.intp
     for model in models:
         model.remove(place)
     return np.delete(left, place)
-
-
-def separation(signs: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return d' of every column of scores (n, A): distance of the class means over the standard deviation.
-
-    The variance is the mean of those of the two classes, each first shrunk towards the pooled variance within classes.
-    """
-    parts = [scores[signs > 0], scores[signs < 0]]
-    variances = [part.var(axis=0) for part in parts]
-    pooled = sum(len(part) * own for part, own in zip(parts, variances, strict=True)) / len(scores)
-    shrunk = [
-        (len(part) * own + _SHRINKAGE_TRIALS * pooled) / (len(part) + _SHRINKAGE_TRIALS)
-        for part, own in zip(parts, variances, strict=True)
-    ]
-    distance = parts[0].mean(axis=0) - parts[1].mean(axis=0)
-    return distance / np.maximum(np.sqrt(sum(shrunk) / 2), np.finfo(float).tiny)
-
-
-def precision(tested: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Weights of folds, summing to 1, for the mean of their d': the inverse of its variance 1/n₊ + 1/n₋."""
-    counts = [((signs > 0).sum(), (signs < 0).sum()) for signs in tested]
-    weights = np.array([targets * others / (targets + others) for targets, others in counts])
-    return weights / weights.sum()
 
 
 def components(X: NDArray[np.float64]) -> NDArray[np.float64]:

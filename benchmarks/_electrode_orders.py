@@ -1,0 +1,182 @@
+"""Ways to order electrodes and to refit on them that the electrode benchmark compares, beside those of the package.
+
+Kept here: the elimination of version 0.3 (`_former_elimination`), elimination by the weights of least squares, the
+candidates that were tried for the order of the package, and sequential forward selection as in ``bci-essentials``.
+"""
+
+import numpy as np
+from _former_elimination import HeldOut, components, order_sensors
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.model_selection import StratifiedKFold
+
+from mixnorm.core.groups import Groups
+from mixnorm.estimators.elimination import Distance, Trained, elimination_order
+from mixnorm.estimators.entry import entry_order
+from mixnorm.estimators.folds import Fold
+from mixnorm.estimators.inputs import Trials
+from mixnorm.estimators.objective import Objective
+from mixnorm.execution import SolverOptions
+from mixnorm.montage.constraints import Constraints
+from mixnorm.montage.orders import by_backward_elimination, by_riemannian_distance, by_snr
+from mixnorm.montage.plain_svm import choose_alphas, growing, stack_of
+from mixnorm.montage.refits import Models, Ranking
+from mixnorm.montage.separation import precision, separation
+
+#: No order is scored with more electrodes than this, short of all.
+MOST = 16
+
+
+def by_us(training, noise=None):
+    """The order of ``mixnorm select``, or the same with another noise covariance."""
+    n, G, r = training.X.shape
+    trained = Trained(training.X.reshape(n, -1), training.signs, np.ones(n))
+    return elimination_order([trained], Groups.from_channels(range(G), r), np.ones(G), noise)
+
+
+def by_structured_distance(training):
+    """Elimination by the Mahalanobis distance with the structured noise covariance."""
+    return by_us(training, "structured")
+
+
+class HeldOutDistance(HeldOut):
+    """The classifier N⁻¹d of one inner fold, judged by d' on the held-out trials alone."""
+
+    @classmethod
+    def of(cls, X, signs, fold):
+        n, G, r = X.shape
+        flat, train = X.reshape(n, -1), fold.train > 0
+        trained = Trained(flat[train], signs[train], np.ones(train.sum()))
+        own = Distance.of(trained, Groups.from_channels(range(G), r), np.ones(G, dtype=bool), "structured")
+        model = cls(own.P, own.w[:, 0], flat[fold.test] @ own.P, signs[fold.test], r)
+        model.scores = flat[fold.test] @ own.w[:, 0]
+        return model
+
+    def separation_without_each(self):
+        return separation(self.signs, self.without_each())
+
+
+def by_held_out_distance(training):
+    """Elimination by the separation of held-out trials, with the structured noise of every inner fold."""
+    models = [HeldOutDistance.of(training.X, training.signs, fold) for fold in training.folds]
+    weights = precision([model.signs for model in models])
+    left, removed = np.arange(training.X.shape[1]), []
+    while len(left):
+        place = int(np.argmax(weights @ [model.separation_without_each() for model in models]))
+        removed.append(left[place])
+        left = np.delete(left, place)
+        for model in models:
+            model.remove(place)
+    return np.array(removed[::-1])
+
+
+def by_entry(training, noise="structured", ridge=1.0):
+    """Order of entry on the ℓ1-ℓ2 path, with a ridge in the metric of the noise."""
+    X, ones = training.X, np.ones((len(training.X), 1))
+    objective = Objective("group", 2.0, None, None, True, noise, ridge)
+    stack = objective.stack(Trials(X.reshape(len(X), -1), None, X.shape[1:], X.dtype), training.signs, ones)
+    options = SolverOptions("auto", 1e-3)
+    ranks = entry_order(stack, min(MOST, X.shape[1]), options, objective.quadratic(stack, ones))
+    return np.argsort(ranks[:, 0], kind="stable")
+
+
+def by_former_elimination(training):
+    """The order of version 0.3: least squares on temporal components, judged on training and held-out trials."""
+    return order_sensors([training], Constraints.none(training.X.shape[1]))
+
+
+class TrainingOnly(HeldOut):
+    """A least-squares classifier without held-out trials."""
+
+    def _mean_separation(self, scores, residual):
+        return self.training_separation(residual)
+
+
+def by_least_squares_elimination(training):
+    """Elimination by the weights of regularised least squares, on temporal components, alpha by the inner folds."""
+    X, signs = training.X @ components(training.X), training.signs
+    everything = Fold(np.ones(len(signs), dtype=np.int64), np.zeros(len(signs), dtype=bool))
+
+    def held_out(alpha):
+        models = [HeldOut.of(X, signs, fold, alpha) for fold in training.folds]
+        return np.mean([separation(model.signs, model.scores[:, None])[0] for model in models])
+
+    alpha = max(10.0 ** np.arange(-2, 1.5, 0.5), key=held_out)
+    model = TrainingOnly.of(X, signs, everything, alpha)
+    left, removed = np.arange(X.shape[1]), []
+    while len(left):
+        place = int(np.argmin(np.linalg.norm(model.w.reshape(len(left), -1), axis=1)))
+        removed.append(left[place])
+        model.remove(place)
+        left = np.delete(left, place)
+    return np.array(removed[::-1])
+
+
+def accuracy(X, y):
+    """Accuracy of shrinkage LDA over three stratified folds: the function that sequential selection maximises."""
+    predicted = np.zeros(len(y))
+    for train, test in StratifiedKFold(3, shuffle=True, random_state=42).split(X, y):
+        predicted[test] = lda().fit(X[train].reshape(len(train), -1), y[train]).predict(X[test].reshape(len(test), -1))
+    return float(np.mean(predicted == y))
+
+
+def lda():
+    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+
+
+def by_sequential_selection(training):
+    """Sequential forward selection, as ``bci_essentials.channel_selection`` does with the method "SFS".
+
+    ``electrodes.py sequential`` compares it with that package.
+    """
+    y, G = (training.signs > 0).astype(int), training.X.shape[1]
+    chosen, left = [], list(range(G))
+    while left and len(chosen) < MOST:
+        found = [accuracy(training.X[:, sorted([*chosen, channel])], y) for channel in left]
+        chosen.append(left.pop(int(np.argmax(found))))
+    return np.array([*chosen, *left])
+
+
+OURS, FORMER = "mixnorm select", "version 0.3"
+ORDERS = {
+    OURS: by_us,
+    FORMER: by_former_elimination,
+    "SNR": by_snr,
+    "SVM elimination": by_backward_elimination,
+    "least-squares elimination": by_least_squares_elimination,
+    "pyRiemann": by_riemannian_distance,
+    "sequential selection": by_sequential_selection,
+}
+#: What was tried for the order of the package.
+CANDIDATES = {
+    "distance, structured noise": by_structured_distance,
+    "held-out separation": by_held_out_distance,
+    "entry on the path, with ridge": by_entry,
+}
+
+
+def plain_refit(training, ranking):
+    """A plain ℓ2 SVM on the first K electrodes, alpha by the inner folds: the refit of version 0.3."""
+    n, G, r = training.X.shape
+    alphas = choose_alphas(training, ranking)
+    steps = growing(stack_of(training, np.ones((n, 1))), ranking, alphas[:, None], 1e-6)
+    coefs = np.stack([step.W[0, 0, :, 0].reshape(G, r) for step in steps])
+    return Models(ranking.order, ranking.sizes, alphas, coefs, np.array([step.b[0, 0, 0] for step in steps]))
+
+
+def lda_refit(training, ranking):
+    """Shrinkage LDA on the first K electrodes, as in sequential selection."""
+    coefs = np.zeros((len(ranking.sizes), *training.X.shape[1:]))
+    for own, size in zip(coefs, ranking.sizes, strict=True):
+        sensors = ranking.order[:size]
+        model = lda().fit(training.X[:, sensors].reshape(len(training.X), -1), training.signs)
+        own[sensors] = model.coef_.reshape(size, -1)
+    nothing = np.zeros(len(ranking.sizes))
+    return Models(ranking.order, ranking.sizes, nothing, coefs, nothing)
+
+
+def own_refit(name):
+    """The refit that belongs to an order; for the order of the package it is that of the package."""
+    return lda_refit if name == "sequential selection" else plain_refit
+
+
+__all__ = ["CANDIDATES", "FORMER", "ORDERS", "OURS", "Ranking", "accuracy", "own_refit"]

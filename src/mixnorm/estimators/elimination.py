@@ -1,0 +1,251 @@
+r"""Backward elimination of sensors by the Mahalanobis distance between the class means.
+
+With d the difference of the class means and N the covariance of the noise, the best linear classifier separates the
+classes by D² = d'N⁻¹d. Let P = N⁻¹ and w = P d on the sensors that are left. Without the features f of one of them,
+
+    D² falls by w_f' E w_f,      w becomes w − P_·f E w_f,      P becomes P − P_·f E P_f·,      E = (P_ff)⁻¹,
+
+on the rest: the inverse of N without these rows and columns is a Schur complement. So every sensor is tried at the
+cost of one small linear system, a sensor is removed by an update of low rank, and a whole elimination costs about as
+much as a few inversions of N.
+
+If N = R ⊗ S is a Kronecker product of sensors and samples, D² = ‖R^{−½} Δ S^{−½}‖² with Δ the difference of the means
+by sensor and sample. Then the same holds with P = R⁻¹ and w = P Δ S^{−½}, one row per sensor: a matrix over sensors
+alone is enough.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+from mixnorm.core.groups import Groups
+from mixnorm.estimators.objective import as_noise
+from mixnorm.estimators.quadratic import check_quadratic
+from mixnorm.execution import few_threads
+from mixnorm.noise import covariance, kronecker, layout_for, residuals
+
+STRATEGIES = ("elimination", "path")
+"""How sensors are chosen: by this elimination, or by their entry on the mixed-norm path."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Training trials of one subject.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    signs : ndarray of shape (n,)
+        −1 or +1; at least two trials of each class.
+    weights : ndarray of shape (n,)
+        Sample weights.
+    """
+
+    X: NDArray[np.float64]
+    signs: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
+def elimination_order(
+    subjects: Sequence[Trained],
+    groups: Groups,
+    group_weights: NDArray[np.float64],
+    noise: str | NDArray[np.float64] | None = None,
+) -> NDArray[np.intp]:
+    """Order sensors by backward elimination, the most important one first.
+
+    The sensor is removed without which the separation d' = √D² stays largest: for several subjects the mean of theirs,
+    weighted by n₊n₋/(n₊ + n₋), the inverse of the variance of a difference of means. The classes of all subjects are
+    so separated by the same sensors, each subject having its own d and N.
+
+    Parameters
+    ----------
+    subjects : sequence of Trained
+    groups : Groups
+        The features of every sensor.
+    group_weights : ndarray of shape (G,)
+        Sensors of weight 0 are removed last; those of weight infinity are not in the order. Other weights are costs:
+        where they differ, a loss counts relative to them (see `_price`).
+    noise : {"structured", "kronecker", "toeplitz", "shrunk"}, ndarray of shape (d, d), or None
+        None: as in `elimination_noise`.
+
+    Returns
+    -------
+    ndarray of shape (number of sensors of finite weight,)
+    """
+    allowed, noise = np.isfinite(group_weights), elimination_noise(noise, groups)
+    distances = [Distance.of(own, groups, allowed, noise) for own in subjects]
+    with few_threads(distances[0].P):
+        return np.flatnonzero(allowed)[eliminate(distances, group_weights[allowed])]
+
+
+def elimination_noise(given: str | ArrayLike | None, groups: Groups) -> str | NDArray[np.float64]:
+    """Return the noise that sensors are ordered by, from a parameter: the name of an estimate, or a matrix.
+
+    None: "kronecker", or "shrunk" where sensors have unequal numbers of samples.
+    """
+    if given is None:
+        return "shrunk" if groups.layout is None else "kronecker"
+    noise = as_noise(given)
+    assert noise is not None
+    check_quadratic(noise, 0.0, "l2", groups.n_features)
+    if isinstance(noise, str):
+        layout_for(noise, groups)  # refuses sensors of unequal size where the estimate needs equal ones
+    return noise
+
+
+def check_strategy(strategy: str, ridge: float) -> None:
+    """Refuse an unknown strategy, and parameters that it would ignore."""
+    if strategy not in STRATEGIES:
+        allowed = " and ".join(map(repr, STRATEGIES))
+        raise ValueError(
+            f"Invalid value for the 'strategy' parameter. Allowed values are {allowed}, but got {strategy!r} instead."
+        )
+    if strategy == "elimination" and ridge != 0:
+        raise ValueError(
+            f"ridge={ridge!r} has no effect with strategy='elimination'; use strategy='path', or ridge=0."
+        )
+
+
+def eliminate(distances: Sequence["Distance"], cost: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Remove sensors one by one, the same one from all distances; return them, the last one first.
+
+    Parameters
+    ----------
+    distances : sequence of Distance
+        One for each subject, on the same sensors. They are modified.
+    cost : ndarray of shape (number of sensors,)
+        0 for sensors that are removed last.
+    """
+    share = np.array([distance.precision for distance in distances])
+    share = share / share.sum()
+    left, removed = np.arange(len(cost)), []
+    while len(left):
+        losses = share @ [distance.losses() for distance in distances]
+        price = _price(losses, share @ [distance.error for distance in distances], cost[left])
+        # of equal prices the earlier sensor stays
+        place = int(np.lexsort((-left, price))[0])
+        removed.append(left[place])
+        # `remove` puts the last sensor in the place of the one that leaves
+        left[place] = left[-1]
+        left = left[:-1]
+        for distance in distances:
+            distance.remove(place)
+    return np.array(removed[::-1], dtype=np.intp)
+
+
+def _price(losses: NDArray[np.float64], error: float, cost: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the price of removing each sensor, from its loss of separation; infinite for sensors to keep.
+
+    At equal costs the price is the loss. Where costs differ, it is the loss beyond the smallest one, plus the standard
+    error of a loss, divided by the cost of the sensor: cost decides between sensors whose losses the trials cannot
+    distinguish.
+    """
+    free = cost > 0
+    if not free.any():
+        return losses
+    price = losses.copy()
+    if np.ptp(cost[free]) > 0:
+        price[free] = (losses[free] - losses[free].min() + error + np.finfo(float).tiny) / cost[free]
+    price[~free] = np.inf
+    return price
+
+
+class Distance:
+    """The Mahalanobis distance between the class means of one subject, updated as sensors are removed.
+
+    Build it with `of`.
+
+    Attributes
+    ----------
+    P : ndarray of shape (m, m)
+        Inverse of the noise covariance, ``size`` rows for each sensor; modified in place.
+    w : ndarray of shape (m, k)
+        P times the difference of the means; D² is the sum over its k columns.
+    size : int
+    squared : float
+        D², in units of the noise.
+    precision : float
+        n₊n₋/(n₊ + n₋).
+    freedom : int
+        Number of samples of a sensor.
+    """
+
+    def __init__(self, P: NDArray, difference: NDArray, size: int, precision: float) -> None:
+        self.P, self.w, self.size, self.precision = P, P @ difference, size, precision
+        self.squared = float(np.sum(difference * self.w))
+        self.freedom = size * difference.shape[1]
+
+    @classmethod
+    def of(
+        cls, trials: Trained, groups: Groups, allowed: NDArray[np.bool_], noise: str | NDArray[np.float64]
+    ) -> "Distance":
+        """Estimate the difference and, unless it is given, the noise of the allowed sensors from training trials."""
+        features, own = np.flatnonzero(allowed[groups.index]), groups.only(allowed)
+        X = trials.X[:, features]
+        sums = [trials.weights * (trials.signs == sign) for sign in (-1, 1)]
+        lower, upper = (one @ X / one.sum() for one in sums)
+        counts = [one.sum() / trials.weights.max() for one in sums]
+        precision = float(counts[0] * counts[1] / (counts[0] + counts[1]))
+        if not isinstance(noise, str):
+            return cls._dense(noise[np.ix_(features, features)], upper - lower, own, precision)
+        found = residuals(X, trials.signs, trials.weights)
+        # the estimates are scaled to a mean variance of 1
+        difference = (upper - lower) / np.sqrt(np.mean(found.weights @ found.trials**2))
+        if noise != "kronecker":
+            N = covariance(noise, X, trials.signs, trials.weights, own.layout)
+            return cls._dense(N, difference, own, precision)
+        layout = own.layout
+        assert layout is not None
+        factors = kronecker(found.by_sensor(layout), found.weights)
+        root = np.linalg.cholesky(factors.samples)
+        whitened = solve_triangular(root, difference[layout].T, lower=True).T
+        return cls(_inverse(factors.sensors), whitened, 1, precision)
+
+    @classmethod
+    def _dense(cls, N: NDArray, difference: NDArray, groups: Groups, precision: float) -> "Distance":
+        """Lay the features out by sensor.
+
+        Sensors with fewer samples are filled up with independent noise that carries no difference.
+        """
+        slots = groups.sources
+        filled = np.flatnonzero(slots < groups.n_features)
+        padded = np.eye(len(slots))
+        padded[np.ix_(filled, filled)] = N[np.ix_(slots[filled], slots[filled])]
+        return cls(_inverse(padded), np.append(difference, 0.0)[slots, None], int(groups.sizes.max()), precision)
+
+    @property
+    def error(self) -> float:
+        """Standard error of the loss of a sensor without information.
+
+        Its loss of D² is a χ² of r degrees of freedom over n₊n₋/(n₊ + n₋); d' = √D² divides by 2 d'.
+        """
+        return float(np.sqrt(2 * self.freedom) / self.precision / max(2 * np.sqrt(max(self.squared, 0.0)), 1e-12))
+
+    def losses(self) -> NDArray[np.float64]:
+        """Loss of d' by the removal of each sensor, (sensors,)."""
+        G, b = len(self.w) // self.size, self.size
+        w = self.w.reshape(G, b, -1)
+        blocks = self.P.reshape(G, b, G, b)[np.arange(G), :, np.arange(G)]
+        lost = np.sum(w * (w / blocks if b == 1 else np.linalg.solve(blocks, w)), axis=(1, 2))
+        return np.sqrt(max(self.squared, 0.0)) - np.sqrt(np.maximum(self.squared - lost, 0.0))
+
+    def remove(self, place: int) -> None:
+        """Remove the sensor at an index; the last sensor takes its index."""
+        own = slice(place * self.size, (place + 1) * self.size)
+        last = len(self.w) - self.size
+        for array in (self.P, self.P.T, self.w):
+            array[own], array[last:] = array[last:].copy(), array[own].copy()
+        column, w = self.P[:last, last:], self.w[last:]
+        step = np.linalg.solve(self.P[last:, last:], np.column_stack([column.T, w]))
+        self.squared -= float(np.sum(w * step[:, last:]))
+        self.w = self.w[:last] - column @ step[:, last:]
+        self.P = self.P[:last, :last]
+        self.P -= column @ step[:, :last]
+
+
+def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    return cho_solve(cho_factor(matrix), np.eye(len(matrix)))

@@ -6,8 +6,7 @@ subjects is fixed, and
     Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength (w − w̄)'M(w − w̄) + alpha Σ_g β_g ‖w_g‖_q
 
 is minimised over w and b on the trials of this subject. M is the identity for a subject in ``asymmetric``; for a new
-subject it is computed from the trials of the known subjects (`new_subject_metric`). With ``align=True`` both w̄ and M
-depend on the subject's own covariances (`alignment.center_and_metric`).
+subject it is computed from the trials of the known subjects, or from its own noise (`mixnorm.subjects.prior`).
 
 With strength = ∞ the solution is w = w̄ with an intercept fitted to this subject; with strength = 0 the other subjects
 have no influence.
@@ -77,12 +76,12 @@ class AdaptationProblem:
     @property
     def unit(self) -> float:
         """Mean square of the usable features. Strengths in this unit do not depend on the unit of the features."""
-        usable = self._usable
+        usable = self.usable
         square = float(np.mean(self.trials.matrix[:, usable] ** 2)) if usable.any() else 0.0
         return square if square > 0 else 1.0
 
     @property
-    def _usable(self) -> np.ndarray:
+    def usable(self) -> np.ndarray:
         """Mask of the features of the usable sensors, (d,)."""
         return np.isfinite(self.group_weights)[self.trials.groups(self.objective.groups).index]
 
@@ -101,7 +100,7 @@ class AdaptationProblem:
     def _stack(self, weights: np.ndarray) -> tuple[Stack, np.ndarray]:
         """Return the problems restricted to the usable sensors, and the indices of their features."""
         stack = self.objective.stack(self.trials, self.signs, weights)
-        kept, features = np.isfinite(self.group_weights), np.flatnonzero(self._usable)
+        kept, features = np.isfinite(self.group_weights), np.flatnonzero(self.usable)
         if not len(features):  # no sensor was selected: w̄ is zero, and β = ∞ keeps w at zero
             kept, features = np.ones_like(kept), np.arange(len(self.center))
         beta, center = self.group_weights[kept, None], self.center[features, None].astype(float)

@@ -5,10 +5,10 @@ import numpy as np
 from mixnorm.estimators.inputs import all_or_nothing
 from mixnorm.estimators.objective import Objective, check_alpha, warn_unconverged
 from mixnorm.estimators.svc import second_stage, warn_zero_model
-from mixnorm.execution import SolverOptions, solve
-from mixnorm.subjects.alignment import with_alignment
+from mixnorm.execution import SolverOptions
 from mixnorm.subjects.joint import check_subject_classes, joint_stack
 from mixnorm.subjects.multitask_classifier import MultiTaskClassifier
+from mixnorm.subjects.noise import solve_joint
 
 
 class MultiTaskGroupSVC(MultiTaskClassifier):
@@ -106,6 +106,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         similarity=0.0,
         penalty="group",
         q=2.0,
+        noise=None,
         groups=None,
         group_weights=None,
         adaptive=False,
@@ -122,6 +123,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         self.similarity = similarity
         self.penalty = penalty
         self.q = q
+        self.noise = noise
         self.groups = groups
         self.group_weights = group_weights
         self.adaptive = adaptive
@@ -168,23 +170,22 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         self
         """
         alpha, similarity = check_alpha(self.alpha), check_similarity(self.similarity)
-        objective, options = Objective.of(self, self.q), SolverOptions.of(self)
+        objective, options = Objective.without_noise(self, self.q), SolverOptions.of(self)
         data = self._read(X, y, subjects, sample_weight)
         joint = self._joint(data)
         weights = self._balanced(joint, joint.weights)
         check_subject_classes(weights, joint.signs, self.classes_, joint.subjects)
         stack = joint_stack(objective, joint.trials, joint.signs, weights[:, None], joint.subjects)
-        if self.align:
-            stack = with_alignment(stack, joint)
+        noise = self._joint_noise(stack, joint, joint.weights[:, None])
         cell = np.full((1, 1, 1), alpha), options, np.full((1, 1, 1), similarity)
-        solution = solve(stack, *cell)[0]
+        solution = solve_joint(noise, stack, *cell)[0]
         if self.adaptive:
             stack = second_stage(stack, solution, objective.q)
-            solution = solve(stack, *cell)[0]
+            solution = solve_joint(noise, stack, *cell)[0]
         else:
             warn_zero_model(alpha, solution, stack)
         warn_unconverged([solution], self.tol, stacklevel=4)
-        self._keep_joint(data, joint, stack, solution)
+        self._keep_joint(data, joint, stack, solution, noise)
         self._rehearse(joint)
         self._adapt_to_target(X_target_labeled, y_target_labeled, X_target_unlabeled)
         return self

@@ -14,16 +14,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mixnorm.core.groups import Groups
-from mixnorm.core.metric import Metric
 from mixnorm.estimators.folds import auc
 from mixnorm.estimators.objective import Objective
-from mixnorm.execution import SolverOptions, solve
+from mixnorm.execution import SolverOptions
 from mixnorm.subjects.adaptation import STRENGTHS, AdaptationProblem, n_worth_trying
-from mixnorm.subjects.alignment import new_subjects_center_and_metric, with_alignment
 from mixnorm.subjects.classifier import SubjectTrials
 from mixnorm.subjects.joint import joint_stack
 from mixnorm.subjects.new_subject_metric import new_subject_metric, within_covariance
+from mixnorm.subjects.noise import JointNoise, solve_joint
+from mixnorm.subjects.prior import NoisePrior, PlainPrior, Prior
 
 #: Largest number of parts that the subjects are divided into; the joint problem is solved once for each part. With
 #: fewer parts more subjects are left out at a time. The mean of the others is then over fewer subjects than the mean
@@ -54,7 +53,7 @@ class Rehearsal:
     alpha: float
     similarity: float
     weigh: Weigh
-    align: bool = False
+    noise: str | np.ndarray | dict | None = None
 
     def gains(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Return numbers of calibration trials (M,) and the mean gains (M, S); None if there is no gain to average.
@@ -70,81 +69,50 @@ class Rehearsal:
         n_parts = min(_PARTS, len(labels))
         for left_out in (labels[part::n_parts] for part in range(n_parts)):
             others = self.data.take([label for label in labels if label not in left_out])
-            mean = self._mean_classifier(others)
+            prior, beta = self._prior_of(others)
             for label in left_out:
                 for gains, size in zip(found, sizes, strict=True):
-                    gains += self._gains_of(self.data.take([label]), mean, size)
+                    gains += self._gains_of(self.data.take([label]), prior, beta, size)
         kept = [m for m, gains in enumerate(found) if gains]
         if not kept:
             return None
         return sizes[kept], np.stack([np.mean(found[m], axis=0) for m in kept])
 
-    def _mean_classifier(self, others: SubjectTrials) -> "_Mean":
-        """Solve the joint problem of the remaining subjects and return their mean classifier."""
+    def _prior_of(self, others: SubjectTrials) -> tuple[Prior, np.ndarray]:
+        """Solve the joint problem of the remaining subjects; return what they hand over, and β of their sensors."""
         weights = self.weigh(others, np.ones(len(others.signs), dtype=bool))
         stack = joint_stack(self.objective, others.trials, others.signs, weights[:, None], others.subjects)
         stack = replace(stack, group_weights=self.group_weights[None, :, None])
-        if self.align:
-            stack = with_alignment(stack, others)
+        given = self.noise
+        if isinstance(given, dict):
+            given = {label: given[label] for label in others.subjects.labels}
+        noise = JointNoise.of(given, stack, others, others.weights[:, None])
         options = replace(self.options, tol=max(self.options.tol, _TOL))
-        W = solve(stack, np.full((1, 1, 1), self.alpha), options, np.full((1, 1, 1), self.similarity))[0].W
+        cell = np.full((1, 1, 1), self.alpha), options, np.full((1, 1, 1), self.similarity)
+        W = solve_joint(noise, stack, *cell)[0].W
         chosen = (stack.groups.to_blocks(W) != 0).any(axis=2)[0, :, 0]
-        mean, beta = W[0, :, :, 0].mean(axis=0), np.where(chosen, self.group_weights, np.inf)
-        if self.align:
-            aligned_mean = stack.metric.apply(W)[0, :, :, 0].mean(axis=0)
-            return _Mean(mean, beta, aligned_coef=aligned_mean, groups=stack.groups)
-        return _Mean(
-            mean, beta, new_subject_metric(within_covariance(stack, np.flatnonzero(chosen[stack.groups.index])))
-        )
+        beta = np.where(chosen, self.group_weights, np.inf)
+        if noise is not None:
+            return NoisePrior.of(noise, W[0, :, :, 0]), beta
+        metric = new_subject_metric(within_covariance(stack, np.flatnonzero(chosen[stack.groups.index])))
+        return PlainPrior(W[0, :, :, 0].mean(axis=0), metric), beta
 
-    def _gains_of(self, own: SubjectTrials, mean: "_Mean", size: float) -> list[np.ndarray]:
+    def _gains_of(self, own: SubjectTrials, prior: Prior, beta: np.ndarray, size: float) -> list[np.ndarray]:
         """Return the gains (S,) of one subject in every draw of ``size`` trials; an empty list if it has too few.
 
         Strengths that are too small to be tried (`n_worth_trying`) get the gain of the smallest one that is tried.
         """
         tried, found = n_worth_trying(size), []
         for mask in _draws(own.signs, own.weights > 0, size):
-            center, metric = mean.center_and_metric(own.trials.matrix[mask])
-            how = self.objective, self.options, own.trials, own.signs
-            problem = AdaptationProblem(*how, center, self.alpha, mean.group_weights, metric, rough=True)
+            nowhere = np.zeros(own.trials.matrix.shape[1])
+            how = self.objective, self.options, own.trials, own.signs, nowhere, self.alpha, beta
+            problem = AdaptationProblem(*how, rough=True)
+            problem = prior.place(problem, own.trials.matrix[mask], own.signs[mask]).problem
             W, _ = problem.solve(self.weigh(own, mask)[:, None], problem.unit * STRENGTHS[:tried])
             rest = ~mask & (own.weights > 0)
-            aucs = auc(own.signs[rest], own.trials.matrix[rest] @ W[:, :, 0].T)
+            aucs = auc(own.signs[rest], problem.trials.matrix[rest] @ W[:, :, 0].T)
             found.append(np.pad(aucs - aucs[0], (0, len(STRENGTHS) - tried), mode="edge"))
         return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Mean:
-    """The mean classifier of some subjects, and how another subject is regularised towards it.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (d,)
-        w̄.
-    group_weights : ndarray of shape (G,)
-        β; ∞ for the sensors that these subjects did not select.
-    metric : Metric or None
-        M; None: the identity, or with ``align=True`` estimated from the trials of the other subject.
-    aligned_coef : ndarray of shape (d,), or None
-        v̄, with ``align=True``.
-    groups : Groups or None
-        The sensors, with ``align=True``.
-    """
-
-    coef: np.ndarray
-    group_weights: np.ndarray
-    metric: Metric | None = None
-    aligned_coef: np.ndarray | None = None
-    groups: Groups | None = None
-
-    def center_and_metric(self, X: np.ndarray) -> tuple[np.ndarray, Metric | None]:
-        """Return the w̄ (d,) that a subject with trials X (n, d) is regularised towards, and M."""
-        found = None
-        if self.aligned_coef is not None:
-            usable = np.isfinite(self.group_weights)[self.groups.index]
-            found = new_subjects_center_and_metric(X, self.groups, self.aligned_coef, usable)
-        return (self.coef, self.metric) if found is None else found
 
 
 def expected_gains(sizes: np.ndarray, gains: np.ndarray, n_trials: int) -> np.ndarray:

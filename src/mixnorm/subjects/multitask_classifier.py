@@ -1,12 +1,14 @@
 """Base class of the joint fits: fitted attributes, subjects in ``asymmetric``, and adaptation to a new subject."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.core.groups import Groups
 from mixnorm.core.problem import Solution, Stack
+from mixnorm.estimators.folds import auc
 from mixnorm.estimators.inputs import Trials, read_predict
 from mixnorm.estimators.objective import Objective
 from mixnorm.estimators.svc import TO_THE_USER
@@ -19,8 +21,13 @@ from mixnorm.subjects.classifier import SubjectClassifier, SubjectTrials
 from mixnorm.subjects.joint import check_asymmetric, check_label, check_subject_classes
 from mixnorm.subjects.new_subject_metric import new_subject_metric, within_covariance
 from mixnorm.subjects.noise import JointNoise
-from mixnorm.subjects.prior import NoisePrior, Placed, PlainPrior, Prior
-from mixnorm.subjects.rehearsal import Rehearsal, expected_gains
+from mixnorm.subjects.prior import NoisePrior, Placed, PlainPrior, Prior, new_subject_alpha
+from mixnorm.subjects.rehearsal import CHANCE, Rehearsal, expected_gains
+
+
+#: Smallest number of trials of each class from which an AUC is computed to judge a transfer; with fewer it is mostly
+#: chance.
+_FEWEST_TO_JUDGE = 3
 
 
 class MultiTaskClassifier(SubjectClassifier):
@@ -93,13 +100,17 @@ class MultiTaskClassifier(SubjectClassifier):
                 "labels."
             )
         beta = np.where(self.group_norms_ != 0, self._group_weights, np.inf)
-        placed = prior.place(self._adaptation(trials, signs, beta), trials.matrix, signs)
+        problem = self._adaptation(trials, signs, beta)
+        if isinstance(prior, NoisePrior):
+            problem = replace(problem, alpha=new_subject_alpha(self._alpha(), problem.objective, self._n_joint))
+        placed = prior.place(problem, trials.matrix, signs)
         if signs is None or len(np.unique(signs)) < 2:
             return placed.center, self._intercept_without_labels(placed, trials.matrix), np.inf
 
         def weights(mask: np.ndarray) -> np.ndarray:
             return class_balance(mask.astype(float), signs, self.classes_, self.class_weight)
 
+        _warn_of_chance(signs, trials.matrix @ placed.center)
         gains = getattr(self, "newcomer_gains_", None)  # a model file of an earlier version has none
         expected = None if gains is None else expected_gains(self.newcomer_trials_, gains, len(signs))
         w, b, strength = adapt_to(placed.problem, weights, expected)
@@ -197,6 +208,7 @@ class MultiTaskClassifier(SubjectClassifier):
         prior = NoisePrior.of(noise, W)
         self.mean_white_coef_, self.mean_noise_ = prior.coef, prior.mean_noise
         self._noise_features, self._noise_name = prior.features, prior.noise
+        self._n_joint = len(W)
         means = [
             np.average(joint.trials.matrix[rows], axis=0, weights=joint.weights[rows]) for rows in joint.subjects.rows
         ]
@@ -204,7 +216,7 @@ class MultiTaskClassifier(SubjectClassifier):
 
     def _rehearse(self, joint: SubjectTrials) -> None:
         """With ``rehearse=True``, make the leave-one-subject-out trial of adaptation and keep its table of gains."""
-        self.newcomer_trials_ = self.newcomer_gains_ = None
+        self.newcomer_trials_ = self.newcomer_gains_ = self.transfer_auc_ = None
         if not self.rehearse:
             return
 
@@ -214,9 +226,11 @@ class MultiTaskClassifier(SubjectClassifier):
         cell = self._alpha(), self._similarity()
         how = Objective.without_noise(self, self.q), SolverOptions.of(self)
         noise = "kronecker" if self.align else self.noise
-        table = Rehearsal(*how, joint, self._group_weights, *cell, weigh, noise).gains()
-        if table is not None:
-            self.newcomer_trials_, self.newcomer_gains_ = table
+        found = Rehearsal(*how, joint, self._group_weights, *cell, weigh, noise).run()
+        if found is not None:
+            self.newcomer_trials_, self.newcomer_gains_ = found.sizes, found.gains
+            self.transfer_auc_ = float(found.transferred.mean())
+            found.warn_of_chance()
 
     def _asymmetric_classifier(self, data: SubjectTrials) -> tuple[np.ndarray, float]:
         """Fit a subject listed in ``asymmetric``; with trials of one class only it gets the mean classifier."""
@@ -253,6 +267,21 @@ class MultiTaskClassifier(SubjectClassifier):
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
         return tags
+
+
+def _warn_of_chance(signs: np.ndarray, scores: np.ndarray) -> None:
+    """Warn if the classifier of the others is at or below chance level on the trials of a new subject."""
+    if min((signs > 0).sum(), (signs < 0).sum()) < _FEWEST_TO_JUDGE:
+        return
+    own = float(auc(signs, scores[:, None])[0])
+    if own <= CHANCE:
+        warnings.warn(
+            f"The mean classifier of the known subjects has an AUC of {own:.3f} on the {len(signs)} labelled trials of "
+            f"the new subject, which is not above chance level ({CHANCE}). Check the labels and the order of the "
+            "channels; the result relies on the new subject's own trials.",
+            UserWarning,
+            stacklevel=TO_THE_USER,
+        )
 
 
 def _signs(y, classes: np.ndarray, n_trials: int) -> np.ndarray:

@@ -22,10 +22,11 @@ PENALTIES = [("group", 2.0), ("group", 1.5), ("l1", 2.0), ("l2", 2.0)]
 
 
 @pytest.mark.filterwarnings("ignore:alpha=.* is at or above alpha_max")
+@pytest.mark.filterwarnings("ignore:fit was called without subjects:UserWarning")
 @parametrize_with_checks(
     [
         MultiTaskGroupSVC(),
-        MultiTaskGroupSVC(similarity=1.0, align=True),
+        MultiTaskGroupSVC(similarity=1.0, penalty="l2", noise="structured"),
         MultiTaskGroupSVCCV(alphas=4, similarities=3),
         PerSubjectSVC(),
         PooledSVC(),

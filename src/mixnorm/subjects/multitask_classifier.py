@@ -271,7 +271,7 @@ class MultiTaskClassifier(SubjectClassifier):
 
 def _warn_of_chance(signs: np.ndarray, scores: np.ndarray) -> None:
     """Warn if the classifier of the others is at or below chance level on the trials of a new subject."""
-    if min((signs > 0).sum(), (signs < 0).sum()) < _FEWEST_TO_JUDGE:
+    if not scores.any() or min((signs > 0).sum(), (signs < 0).sum()) < _FEWEST_TO_JUDGE:
         return
     own = float(auc(signs, scores[:, None])[0])
     if own <= CHANCE:

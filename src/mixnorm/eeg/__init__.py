@@ -7,6 +7,7 @@ with an error that names the extra to install when they are missing.
 from importlib import import_module
 from typing import Any
 
+from mixnorm.eeg.cohort import CohortDecoder
 from mixnorm.eeg.decoder import Decoder, Scores, default_classifier
 from mixnorm.eeg.design import Design, prepare
 from mixnorm.eeg.positions import electrode_positions
@@ -35,6 +36,7 @@ __all__ = [
     "ChannelScaler",
     "Checkpoint",
     "Cohort",
+    "CohortDecoder",
     "Decoder",
     "Design",
     "EpochedRecording",

@@ -196,7 +196,7 @@ class Decoder:
             "classifier_class": type(self.classifier).__name__,
             "classifier": inner,
         }
-        own = {"times": self.times, **{f"scaler/{name}": getattr(self.scaler, name) for name in _LEARNED}}
+        own = {"times": self.times, **{f"scaler/{name}": array for name, array in scaler_arrays(self.scaler).items()}}
         return header, own | {f"classifier/{name}": array for name, array in arrays.items()}
 
     @classmethod
@@ -208,10 +208,7 @@ class Decoder:
         prefix = "classifier/"
         nested = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
         preparation = Preparation.from_dict(header["preparation"])
-        scaler = preparation.scaler()
-        for learned in _LEARNED:
-            setattr(scaler, learned, arrays[f"scaler/{learned}"])
-        scaler.n_channels_in_ = len(scaler.scale_)
+        scaler = scaler_from(preparation, {name: arrays[f"scaler/{name}"] for name in _LEARNED})
         return cls(
             preparation=preparation,
             sfreq=np.nan if header["sfreq"] is None else float(header["sfreq"]),
@@ -221,3 +218,17 @@ class Decoder:
             scaler=scaler,
             classifier=_CLASSIFIERS[name]._from_archive(header["classifier"], nested),
         )
+
+
+def scaler_arrays(scaler: ChannelScaler) -> dict[str, NDArray]:
+    """What a scaler learned, by name."""
+    return {name: getattr(scaler, name) for name in _LEARNED}
+
+
+def scaler_from(preparation: Preparation, arrays: dict[str, NDArray]) -> ChannelScaler:
+    """Return the scaler of a preparation with what `scaler_arrays` gave."""
+    scaler = preparation.scaler()
+    for name in _LEARNED:
+        setattr(scaler, name, arrays[name])
+    scaler.n_channels_in_ = len(scaler.scale_)
+    return scaler

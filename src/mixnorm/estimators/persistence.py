@@ -40,6 +40,7 @@ _CLASSES = {
     "PooledSVC": "mixnorm.subjects.baselines:PooledSVC",
     "SensorSelector": "mixnorm.estimators.selector:SensorSelector",
     "Decoder": "mixnorm.eeg.decoder:Decoder",
+    "CohortDecoder": "mixnorm.eeg.cohort:CohortDecoder",
 }
 #: Largest uncompressed size of one array (a small file could declare a huge one).
 _MAX_BYTES = 4 << 30

@@ -1,4 +1,4 @@
-"""Real recordings as the many-subject benchmarks use them, scaled channel by channel on each subject's training trials."""
+"""Real recordings as the many-subject benchmarks use them: channels scaled on each subject's training trials."""
 
 import os
 from dataclasses import dataclass

@@ -6,9 +6,12 @@ Trials are drawn at random in each subject, channels scaled on the training tria
 parameters chosen by cross-validation inside them (one division into three folds, one into five), and the classifiers
 tested on the other trials: means over subjects and splits, in percent.
 
-    svm          an SVM for each subject              svm-noise     the same with the structured noise covariance
-    pooled       one SVM for the trials of all        mgsvm-2s      the paper's joint fit, group norm and similarity
-    joint-noise  penalty="l2", noise="structured"     joint-kronecker  group norm, noise="kronecker" (formerly align=True)
+    svm              an SVM for each subject
+    svm-noise        the same with the structured noise covariance
+    pooled           one SVM for the trials of all
+    mgsvm-2s         the paper's joint fit, group norm and similarity
+    joint-noise      joint fit, penalty="l2", noise="structured"
+    joint-kronecker  joint fit, group norm, noise="kronecker" (formerly align=True)
 
 One line per (trials, split, method) is added to the file ``--keep``: a run that was stopped goes on where it was.
 """

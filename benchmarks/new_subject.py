@@ -1,11 +1,11 @@
-"""New subjects with a few calibration trials, or none: adapted with and without labels, against alone, pooled and peers.
+"""New subjects with few calibration trials or none: adapted with and without labels, against alone, pooled, peers.
 
     MIXNORM_DATA=... python benchmarks/new_subject.py uam-p300 --seeds 0 1 --jobs 8 --keep new.jsonl
     MIXNORM_DATA=... python benchmarks/new_subject.py ner2015-errp --left-out 4 --jobs 4
 
 Every subject is left out in turn. The others are fitted together on ``--trials`` trials each with noise
-(``penalty="l2", noise="structured"``), and adapted to calibration trials of the new subject, drawn at random; the table
-has the AUC on all its other trials, in percent. Channels are scaled subject by subject; those of a new subject on its
+(``penalty="l2", noise="structured"``), and adapted to calibration trials of the new subject, drawn at random; the
+table has the AUC on all its other trials, in percent. Channels are scaled subject by subject; those of a new subject on its
 calibration trials, without any on all its trials, which needs no labels.
 
     own          an SVM on the calibration trials    own-noise    the same with the structured noise covariance
@@ -61,7 +61,7 @@ def joint_fit(train: tuple, groups: np.ndarray, **options) -> MultiTaskGroupSVCC
 
 def scores_of(method: str, model, train: tuple, own: tuple, X_test: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Return the scores of the test trials of a new subject by one method."""
-    (X, y, subjects), (X_new, y_new) = train, own
+    (X, y, _), (X_new, y_new) = train, own
     if method.startswith("own"):
         if not len(y_new):
             return np.zeros(len(X_test))
@@ -79,7 +79,7 @@ def scores_of(method: str, model, train: tuple, own: tuple, X_test: np.ndarray, 
 
 
 def riemann(train: tuple, own: tuple, X_test: np.ndarray, n_channels: int) -> np.ndarray:
-    """Scores by pyRiemann: Xdawn filters and tangent space of all labelled trials, covariances re-centred by subject."""
+    """Scores by pyRiemann: Xdawn covariances of all labelled trials, re-centred by subject, in the tangent space."""
     from pyriemann.estimation import XdawnCovariances
     from pyriemann.tangentspace import TangentSpace
     from pyriemann.utils.base import invsqrtm
@@ -189,7 +189,9 @@ def main() -> None:
         return
     aucs = np.array([found["aucs"] for found in results])
     print(f"{options.data}, {len(aucs)} new subjects (seeds {options.seeds})\n")
-    print("| calibration trials | " + " | ".join(options.methods) + " |\n" + "| --- " * (len(options.methods) + 1) + "|")
+    print(
+        "| calibration trials | " + " | ".join(options.methods) + " |\n" + "| --- " * (len(options.methods) + 1) + "|"
+    )
     for n_trials, rows in zip(options.calibration, aucs.transpose(1, 0, 2)):
         print(f"| {n_trials} | " + " | ".join(f"{value:.1f}" for value in rows.mean(axis=0)) + " |")
     if "adapt" not in options.methods:

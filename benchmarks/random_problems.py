@@ -146,7 +146,7 @@ def noise(case: Case, rows: np.ndarray) -> np.ndarray:
 
 
 def roots(case: Case) -> list[np.ndarray]:
-    """R_t of every subject: the symmetric root of its noise on the sensors that have a part in it, else the identity."""
+    """R_t of every subject: the symmetric root of its noise on the sensors that it covers, else the identity."""
     covered = np.isfinite(case.beta) & ((case.beta > 0) | (case.penalty != "l2"))
     features = np.flatnonzero(covered[case.groups])
     found = []

@@ -45,7 +45,10 @@ def test_every_data_set_keeps_its_own_metric(data_sets):
 def test_problems_that_differ_in_the_metric_alone_are_different_problems(data_sets):
     """Class weights have no part in the metric, sample weights have; the weights of the trials are the same."""
     y = stacked(*cohort(2, seed=0, sizes=(40, 30))[:2])[1]
-    fits = [fit_with_noise(class_weight={-1.0: 1.0, 1.0: 3.0}), fit_with_noise(sample_weight=np.where(y > 0, 3.0, 1.0))]
+    fits = [
+        fit_with_noise(class_weight={-1.0: 1.0, 1.0: 3.0}),
+        fit_with_noise(sample_weight=np.where(y > 0, 3.0, 1.0)),
+    ]
     alone = [fit().coef_ for fit in fits]
     assert np.abs(alone[0] - alone[1]).max() > 1e-3
     joint = together(fits)

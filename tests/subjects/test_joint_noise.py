@@ -213,7 +213,9 @@ def test_few_steps_where_the_features_of_subjects_are_of_unlike_size(seed):
         )
     X, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     channels = Groups.from_channels(list("abcdefg"), 6)
-    N = [alignment(part[0].reshape(-1, 42), np.ones(len(part[1])), channels).gram(np.arange(42))[0, 0] for part in parts]
+    N = [
+        alignment(part[0].reshape(-1, 42), np.ones(len(part[1])), channels).gram(np.arange(42))[0, 0] for part in parts
+    ]
     model = MultiTaskGroupSVC(1e-4, similarity=0.3, q=1.2, noise=dict(enumerate(N)))
     model.fit(X, y, subjects=np.repeat([0, 1, 2], (28, 28, 72)))
     assert model.dual_gap_ <= 1e-6
@@ -327,8 +329,8 @@ def test_a_subject_in_asymmetric_is_regularised_in_its_own_coordinates_and_chang
 
 @pytest.mark.parametrize("penalty", ["l2", "group"])
 def test_a_new_subject_is_regularised_in_its_own_coordinates(penalty):
-    known = Xs, ys, groups = tuple(part[:3] for part in coloured(4, seed=1)[:2]) + (coloured(1)[2],)
-    (*_, X), (*_, y), _ = coloured(4, seed=1)
+    (*Xs, X), (*ys, y), groups = coloured(4, seed=1)
+    known = Xs, ys, groups
     model = fit(known, "structured", penalty=penalty)
     before = model.coef_.copy()
     model.adapt(X, y, subject="new")
@@ -451,7 +453,7 @@ def test_too_few_trials_of_a_class_are_named_with_subject_and_fold():
         fit((Xs, ys, groups))
     ys[1][:2] = 1.0
     X, y, subjects = stacked(Xs, ys)
-    with pytest.raises(ValueError, match="class 1.0 has 1 of subject 'S1' in the training part of fold 0 of cv"):
+    with pytest.raises(ValueError, match=r"class 1\.0 has 1 of subject 'S1' in the training part of fold 0 of cv"):
         MultiTaskGroupSVCCV(3, noise="kronecker", groups=groups).fit(X, y, subjects=subjects)
 
 

@@ -494,7 +494,9 @@ def test_a_zero_model_comes_with_a_warning(data):
 # --- labels of subjects that are missing ---
 
 
-@pytest.mark.parametrize("estimator", [MultiTaskGroupSVC(0.05), MultiTaskGroupSVCCV(3, similarities=2), PerSubjectSVC()])
+@pytest.mark.parametrize(
+    "estimator", [MultiTaskGroupSVC(0.05), MultiTaskGroupSVCCV(3, similarities=2), PerSubjectSVC()]
+)
 def test_a_fit_without_subjects_says_so(estimator, data):
     X, y, _, groups = data
     with pytest.warns(UserWarning, match="fit was called without subjects.*one label per trial"):

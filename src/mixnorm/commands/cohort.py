@@ -160,7 +160,7 @@ def _folds_within_subjects(design: Design, n_folds: int) -> np.ndarray:
 
 
 def _held_out_aucs(design: Design, test: np.ndarray) -> dict[str, float | None]:
-    """AUC of every subject on the trials of a fold, with decoders trained on the others; None where a class is missing."""
+    """AUC of every subject on the trials of a fold, by decoders of the other trials; None where a class is missing."""
     train, held_out = (_taken(design, rows) for rows in (~test, test))
     model = CohortDecoder.from_design(train)
     found: dict[str, float | None] = {}

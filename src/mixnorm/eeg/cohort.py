@@ -54,8 +54,8 @@ class CohortDecoder:
         names = list(dict.fromkeys(design.subject.tolist()))
         if len(names) < 2:
             raise ValueError(
-                f"A joint fit needs recordings of at least two subjects, but all are of {names[0]!r}. Name the subject "
-                "of each recording with subjects=…, or use a method for one subject."
+                f"A joint fit needs recordings of at least two subjects, but all are of {names[0]!r}. Name the "
+                "subject of each recording with subjects=…, or use a method for one subject."
             )
         scalers, scaled = {}, np.empty_like(X)
         for name in names:
@@ -111,7 +111,9 @@ class CohortDecoder:
 
     def _to_archive(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         """Header (plain JSON) and arrays for `mixnorm.save`: those of a decoder, and a scaler for each subject."""
-        header, arrays = replace(self._plain(), scaler=next(iter(self.scalers.values())), classifier=self.classifier)._to_archive()
+        header, arrays = replace(
+            self._plain(), scaler=next(iter(self.scalers.values())), classifier=self.classifier
+        )._to_archive()
         arrays = {name: array for name, array in arrays.items() if not name.startswith("scaler/")}
         for place, scaler in enumerate(self.scalers.values()):
             arrays |= {f"scaler-{place}/{name}": array for name, array in scaler_arrays(scaler).items()}

@@ -24,7 +24,6 @@ from mixnorm.subjects.noise import JointNoise
 from mixnorm.subjects.prior import NoisePrior, Placed, PlainPrior, Prior, new_subject_alpha
 from mixnorm.subjects.rehearsal import CHANCE, Rehearsal, expected_gains
 
-
 #: Smallest number of trials of each class from which an AUC is computed to judge a transfer; with fewer it is mostly
 #: chance.
 _FEWEST_TO_JUDGE = 3
@@ -276,8 +275,8 @@ def _warn_of_chance(signs: np.ndarray, scores: np.ndarray) -> None:
     own = float(auc(signs, scores[:, None])[0])
     if own <= CHANCE:
         warnings.warn(
-            f"The mean classifier of the known subjects has an AUC of {own:.3f} on the {len(signs)} labelled trials of "
-            f"the new subject, which is not above chance level ({CHANCE}). Check the labels and the order of the "
+            f"The mean classifier of the known subjects has an AUC of {own:.3f} on the {len(signs)} labelled trials "
+            f"of the new subject, which is not above chance level ({CHANCE}). Check the labels and the order of the "
             "channels; the result relies on the new subject's own trials.",
             UserWarning,
             stacklevel=TO_THE_USER,

@@ -7,10 +7,10 @@ response still need different classifiers. In the coordinates
     z = R_t⁻¹ x,    v = R_t w,    x·w = z·v
 
 the activity has the same covariance in all subjects, and the v_t differ by the responses only. There the similarity
-term is Σ_t ‖v_t − v̄‖², and with ``penalty="l2"`` the penalty is alpha ½ Σ_t ‖v_t‖² = alpha ½ Σ_t w_t'N_t w_t: the joint
-problem is the one without noise on whitened trials, with the same certificate. Norms select sensors by the w_t, and N_t
-is then the metric of the similarity term alone (`mixnorm.core.metric`). (Over sensors alone, and without labels, R_t is
-the Euclidean alignment of He and Wu, IEEE Trans. Biomed. Eng. 67, 2020.)
+term is Σ_t ‖v_t − v̄‖², and with ``penalty="l2"`` the penalty is alpha ½ Σ_t ‖v_t‖² = alpha ½ Σ_t w_t'N_t w_t: the
+joint problem is the one without noise on whitened trials, with the same certificate. Norms select sensors by the w_t,
+and N_t is then the metric of the similarity term alone (`mixnorm.core.metric`). (Over sensors alone, and without
+labels, R_t is the Euclidean alignment of He and Wu, IEEE Trans. Biomed. Eng. 67, 2020.)
 
 Sensors that may not be used have no part in N_t. With ℓ2, sensors of weight 0 have none either: their coefficients are
 compared as they are.

@@ -1,9 +1,9 @@
 r"""What a new subject takes over from known subjects: their mean classifier, and how a distance from it is measured.
 
-Without noise a new subject is regularised towards the mean w̄ of the w_t, by the covariance of the known subjects' trials
-(`new_subject_metric`). With noise (`mixnorm.subjects.noise`) it is regularised towards the mean v̄ of v_t = R_t w_t, in
-the coordinates where its own noise is white: strength ‖R w − v̄‖². The noise of the new subject is estimated from its
-own trials, with labels or without, and drawn towards the mean over the known subjects,
+Without noise a new subject is regularised towards the mean w̄ of the w_t, by the covariance of the known subjects'
+trials (`new_subject_metric`). With noise (`mixnorm.subjects.noise`) it is regularised towards the mean v̄ of
+v_t = R_t w_t, in the coordinates where its own noise is white: strength ‖R w − v̄‖². The noise of the new subject is
+estimated from its own trials, with labels or without, and drawn towards the mean over the known subjects,
 
     N = (n N_own + n₀ N̄) / (n + n₀)
 
@@ -67,7 +67,7 @@ class Prior(Protocol):
     """What known subjects hand over to another one."""
 
     def place(self, problem: AdaptationProblem, X: np.ndarray, signs: np.ndarray | None) -> Placed:
-        """Return a problem with its centre and metric, given trials X (n, d) of the subject and perhaps their signs."""
+        """Return a problem with its centre and metric, given trials X (n, d) of the subject and their signs or None."""
 
 
 @dataclass(frozen=True, eq=False)

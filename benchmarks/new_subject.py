@@ -5,8 +5,8 @@
 
 Every subject is left out in turn. The others are fitted together on ``--trials`` trials each with noise
 (``penalty="l2", noise="structured"``), and adapted to calibration trials of the new subject, drawn at random; the
-table has the AUC on all its other trials, in percent. Channels are scaled subject by subject; those of a new subject on its
-calibration trials, without any on all its trials, which needs no labels.
+table has the AUC on all its other trials, in percent. Channels are scaled subject by subject; those of a new subject
+on its calibration trials, without any on all its trials, which needs no labels.
 
     own          an SVM on the calibration trials    own-noise    the same with the structured noise covariance
     pooled       one SVM, others and calibration     mean         the mean classifier of the others as it is

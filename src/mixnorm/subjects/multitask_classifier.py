@@ -57,12 +57,15 @@ class MultiTaskClassifier(SubjectClassifier):
         trials of one class only, the new subject gets the mean classifier. With one trial of a class the strength is
         ∞: w = w̄, with an intercept fitted to the new subject.
 
-        With ``align=True`` A is estimated from the new subject's trials, the mean v̄ of the known subjects' A_t w_t
-        replaces w̄, and the regularisation is strength ‖A w − v̄‖² divided by the mean variance of the features. A does
-        not depend on labels. Trials without labels (``y=None``) or of one class can therefore be used as well: w is
-        then the one with the smallest ‖A w − v̄‖², and the intercept makes the mean score of these trials equal to the
-        mean score of the known subjects' trials. From fewer than five trials A is not estimated: the regularisation
-        is then strength ‖w − w̄‖², and without labels the new subject gets the mean classifier.
+        With ``noise`` the mean v̄ of the known subjects' R_t w_t replaces w̄, and the regularisation is
+        strength ‖R w − v̄‖². R is the root of the noise of the new subject, estimated from its n trials and drawn
+        towards the mean over known subjects as if that were of two more trials. With ``penalty="l2"`` alpha is multiplied
+        by the number of known subjects, as the loss of one of them counts in the joint problem. Trials without labels
+        (``y=None``) or of one class can be used as well: w is then the one with the smallest ‖R w − v̄‖², and the
+        intercept makes the mean score of these trials equal to the mean score of the known subjects' trials.
+
+        A warning is given if the classifier that the new subject is regularised towards is not above chance level on
+        its labelled trials.
 
         Parameters
         ----------

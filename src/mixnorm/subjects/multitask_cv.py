@@ -38,12 +38,14 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         A number: a log grid from alpha_max (on all training data) down to 1e-3 of it.
     similarities : int or sequence of floats
         A number S: 0 and S − 1 values log-spaced from 1e-2 to 1e2. Their unit is the mean square of the features
-        divided by the number of subjects, which is the curvature of one subject's loss; with ``align=True``, where
-        trials are whitened, it is 1 divided by the number of subjects. A sequence: as given.
-    penalty, q, groups, group_weights, adaptive, align, asymmetric, fit_intercept, class_weight, tol, max_iter, solver
+        divided by the number of subjects, which is the curvature of one subject's loss. With ``penalty="l2"`` and
+        ``noise``: 0 and S − 1 values log-spaced from 0.3 to 100 in units of alpha/2, another one for every alpha; the
+        ratio says how much a classifier takes over from the mean. A sequence: as given.
+    penalty, q, noise, groups, group_weights, adaptive, align, asymmetric, fit_intercept, class_weight
+    tol, max_iter, solver
         As in `MultiTaskGroupSVC`. Adaptive: as in `GroupSVCCV`, with the first stage at the (alpha, similarity) that
-        cross-validation with plain weights chooses. With ``align=True`` the covariances of a subject, which do not
-        depend on labels, are estimated once from all its training trials and used in all folds.
+        cross-validation with plain weights chooses. The noise of a subject is estimated in every fold from its
+        training trials alone.
     cv : int, splitter, iterable of splits, or None
         Divides the trials of each subject separately; an iterable of splits divides all trials at once. None: two
         divisions, one into three stratified folds in order and one into five shuffled ones, or fewer folds if a
@@ -60,19 +62,21 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     rehearse : bool
         As in `MultiTaskGroupSVC`, at the chosen alpha and similarity.
     n_jobs : int or None
-        Number of folds fitted in parallel, as in joblib.
+        Number of folds fitted in parallel, as in joblib; on the workers of a dask cluster inside
+        ``joblib.parallel_config("dask")``. The results are the same.
 
     Attributes
     ----------
     alpha_, similarity_ : float
         The chosen values.
-    alphas_, similarities_ : ndarrays of shape (A,) and (S,)
+    alphas_, similarities_ : ndarrays of shape (A,) and (S,), or (S, A) where every alpha has its own similarities
     scores_ : ndarray of shape (S, A, folds)
         Means over subjects.
     n_selected_ : ndarray of shape (S, A)
         Number of sensors selected by the refit on all trials at every grid point.
     subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_
-    mean_aligned_coef_, newcomer_trials_, newcomer_gains_, newcomer_covariance_, dual_gap_, objective_, n_iter_
+    mean_white_coef_, mean_noise_, transfer_auc_, newcomer_trials_, newcomer_gains_, newcomer_covariance_
+    dual_gap_, objective_, n_iter_
         Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
 
     Examples

@@ -67,7 +67,7 @@ class Prior(Protocol):
     """What known subjects hand over to another one."""
 
     def place(self, problem: AdaptationProblem, X: np.ndarray, signs: np.ndarray | None) -> Placed:
-        """Return a problem with its centre and metric, given trials X (n, d) of the subject and their signs or None."""
+        """Return a problem with its centre and metric, given trials X (n, d) and their signs or None."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,9 +20,9 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
 
     with Ω(W) = Σ_g β_g ‖W_g‖_q (``penalty="group"``), where W_g are the coefficients of one sensor in all subjects.
     This is the paper's MGSVM-2 (equation 8) with ``similarity=0`` and MGSVM-2s (equation 9) with ``similarity>0``.
-    Alternatively Ω(W) = ‖W‖₁ (``"l1"``) or ½‖W‖² (``"l2"``). With one subject this is `GroupSVC`. With ``noise``, similarity
-    is Σ_t ‖R_t w_t − mean‖² and the ℓ2 penalty ½ Σ_t ‖R_t w_t‖², R_t = N_t^½ being the symmetric root of the noise
-    covariance of subject t.
+    Alternatively Ω(W) = ‖W‖₁ (``"l1"``) or ½‖W‖² (``"l2"``). With one subject this is `GroupSVC`. With ``noise``
+    the similarity is Σ_t ‖R_t w_t − mean‖² and the ℓ2 penalty ½ Σ_t ‖R_t w_t‖², R_t = N_t^½ being the symmetric root
+    of the noise covariance of subject t.
 
     Parameters
     ----------

@@ -59,10 +59,11 @@ class MultiTaskClassifier(SubjectClassifier):
 
         With ``noise`` the mean v̄ of the known subjects' R_t w_t replaces w̄, and the regularisation is
         strength ‖R w − v̄‖². R is the root of the noise of the new subject, estimated from its n trials and drawn
-        towards the mean over known subjects as if that were of two more trials. With ``penalty="l2"`` alpha is multiplied
-        by the number of known subjects, as the loss of one of them counts in the joint problem. Trials without labels
-        (``y=None``) or of one class can be used as well: w is then the one with the smallest ‖R w − v̄‖², and the
-        intercept makes the mean score of these trials equal to the mean score of the known subjects' trials.
+        towards the mean over known subjects as if that were of two more trials. With ``penalty="l2"`` alpha is
+        multiplied by the number of known subjects, as in the joint problem, where their losses are averaged. Trials
+        without labels (``y=None``) or of one class can be used as well: w is then the one with the smallest
+        ‖R w − v̄‖², and the intercept makes the mean score of these trials equal to the mean score of the known
+        subjects' trials.
 
         A warning is given if the classifier that the new subject is regularised towards is not above chance level on
         its labelled trials.

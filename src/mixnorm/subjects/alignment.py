@@ -21,7 +21,7 @@ from mixnorm.subjects.adaptation import AdaptationProblem
 from mixnorm.subjects.prior import Placed, PlainPrior
 
 #: Share of white noise that is mixed into C and S so that they can be inverted. The AUC hardly depends on it around
-#: this value (benchmarks/many_subjects.md).
+#: this value (benchmarks/many_subjects_0.1.md).
 WHITE_SHARE = 0.03
 #: Smallest number of trials from which the covariances of a new subject are estimated; fewer were not tested.
 FEWEST_TRIALS = 5

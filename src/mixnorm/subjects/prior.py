@@ -25,6 +25,9 @@ from mixnorm.subjects.noise import JointNoise, White
 #: n₀, the number of trials for which the mean noise of the known subjects counts. Larger values lose more with 5 to 20
 #: trials on two of three data sets than they gain on the third (benchmarks/many_subjects.md).
 TRIALS_OF_MEAN = 2
+#: With ℓ2 the classifier of a subject is about R⁻¹ (δ + (2 strength/alpha) δ̄) for a large alpha, δ being the
+#: difference of its class means and δ̄ the mean one. Ratios up to some hundreds are needed with few trials.
+ALPHAS_IN_UNIT = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +124,8 @@ class NoisePrior:
         white = White(metric, self.features)
         if problem.objective.penalty == "l2":
             trials = replace(problem.trials, matrix=white.trials(problem.trials.matrix))
-            return Placed(replace(problem, trials=trials, center=self.coef, metric=None), white, by_own_trials=True)
+            placed = replace(problem, trials=trials, center=self.coef, metric=None, alphas_in_unit=ALPHAS_IN_UNIT)
+            return Placed(placed, white, by_own_trials=True)
         center, metric = self._center_and_metric(metric, problem.usable)
         return Placed(replace(problem, center=center, metric=metric), by_own_trials=True)
 

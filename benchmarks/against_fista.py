@@ -91,8 +91,8 @@ def many_subjects():
 def uam():
     """13 subjects × 500 trials × 10 channels × 14 samples."""
     if "MIXNORM_DATA" in os.environ:
-        recordings, _ = load("uam-p300")
-        (X, y, subjects), _ = split(recordings, 500, seed=0)
+        recordings, channels = load("uam-p300")
+        (X, y, subjects), _ = split(recordings, 500, seed=0, n_channels=len(np.unique(channels)))
         kept = np.isin(subjects, list(recordings)[:13])
         return X[kept].reshape(kept.sum(), 10, 14), y[kept], subjects[kept]
     X, y = eeg_like(13 * 500, 10, 14, seed=0)

@@ -5,7 +5,7 @@
 ``single``: one subject, 2 to 200 trials, 1 to 96 features, every penalty, q from 1 to 2, weights, duplicates, features
 scaled apart, offsets of 10 to 1e6 times the spread of a feature, alpha from 1e-8 to 10 of alpha_max.
 ``joint``: 1 to 4 subjects, 6 to 120 trials each, up to 12 features, weights, duplicates, unpenalised and forbidden
-sensors, similarity from 0 to 1e6, aligned or not.
+sensors, similarity from 0 to 1e6, with noise or without.
 
 Every problem is fitted with default settings. Its value is computed in extended precision at the point returned and at
 the better points that a second fit at tol = 1e-12 and a general convex solver find (the latter for ``--convex`` of the
@@ -34,7 +34,7 @@ from mixnorm import GroupSVC, MultiTaskGroupSVC  # noqa: E402
 TOL = 1e-6
 #: Within these bounds every fit must reach tol with default settings.
 LEAST_ALPHA, MOST_SIMILARITY = 1e-6, 1e4
-#: White share of the covariances by which subjects are aligned.
+#: White share of the noise covariances.
 WHITE_SHARE = 0.03
 
 
@@ -52,7 +52,7 @@ class Case:
     q: float = 2.0
     share: float = 0.1
     similarity: float = 0.0
-    align: bool = False
+    noise: bool = False
     fit_intercept: bool = True
     offset: float = 0.0
 
@@ -129,10 +129,10 @@ def value(case: Case, W: np.ndarray, b: np.ndarray):
         )
     W = np.asarray(W, dtype=np.longdouble)
     V = W
-    if case.align:
-        V = np.stack([alignment(case, rows) @ w for w, rows in zip(W, case.rows, strict=True)])
+    if case.noise:
+        V = np.stack([root @ w for w, root in zip(W, roots(case), strict=True)])
     spread = case.similarity * np.sum((V - V.mean(axis=0)) ** 2)
-    return loss + spread + np.longdouble(case.alpha) * _penalty(case, W)
+    return loss + spread + np.longdouble(case.alpha) * _penalty(case, V if case.penalty == "l2" else W)
 
 
 def _fraction(number) -> Fraction:
@@ -155,15 +155,26 @@ def _penalty(case: Case, W: np.ndarray):
     return paid
 
 
-def alignment(case: Case, rows: np.ndarray) -> np.ndarray:
-    """A = R^½ ⊗ S^½ of one subject's trials, by the formulas of `MultiTaskGroupSVC`."""
+def noise(case: Case, rows: np.ndarray) -> np.ndarray:
+    """A covariance R ⊗ S of one subject's trials over sensors and over samples with white sensors."""
     n_sensors = len(case.beta)
     p = case.s[rows] / case.s[rows].sum()
     trials = (case.X[rows] - p @ case.X[rows]).reshape(len(rows), n_sensors, -1)
     R = _shrunk(np.einsum("n,ncr,ndr->cd", p, trials, trials) / trials.shape[2])
     white = np.matmul(_power(R, -0.5), trials)
-    S = _shrunk(np.einsum("n,ncr,ncs->rs", p, white, white) / n_sensors)
-    return np.kron(_power(R, 0.5), _power(S, 0.5))
+    return np.kron(R, _shrunk(np.einsum("n,ncr,ncs->rs", p, white, white) / n_sensors))
+
+
+def roots(case: Case) -> list[np.ndarray]:
+    """R_t of every subject: the symmetric root of its noise on the sensors that it covers, else the identity."""
+    covered = np.isfinite(case.beta) & ((case.beta > 0) | (case.penalty != "l2"))
+    features = np.flatnonzero(covered[case.groups])
+    found = []
+    for rows in case.rows:
+        root = np.eye(case.X.shape[1])
+        root[np.ix_(features, features)] = _power(noise(case, rows)[np.ix_(features, features)], 0.5)
+        found.append(root)
+    return found
 
 
 def _shrunk(C: np.ndarray) -> np.ndarray:
@@ -228,7 +239,7 @@ def joint_case(rng: np.random.Generator) -> Case:
         float(rng.choice([1, rng.uniform(1.01, 2), 1.5, 2, 2])),
         share=10 ** rng.uniform(-5, 0.2),
         similarity=float(rng.choice([0, 1e-3, 0.1, 1, 10, 100, 1e4, 1e6])),
-        align=bool(rng.random() < 0.4),
+        noise=bool(rng.random() < 0.4),
         fit_intercept=bool(rng.random() < 0.85),
     )
 
@@ -280,7 +291,7 @@ def _betas(rng: np.random.Generator, G: int, penalty: str, share: float) -> np.n
 
 def fit(case: Case, tol: float = TOL):
     """Fit the estimator of a case with default settings but for the tolerance."""
-    joint = case.similarity > 0 or case.align or len(case.rows) > 1
+    joint = case.similarity > 0 or case.noise or len(case.rows) > 1
     settings = {
         "penalty": case.penalty,
         "q": case.q,
@@ -293,7 +304,8 @@ def fit(case: Case, tol: float = TOL):
         warnings.simplefilter("ignore")
         if not joint:
             return GroupSVC(case.alpha, **settings).fit(case.X, case.y, sample_weight=case.s)
-        model = MultiTaskGroupSVC(case.alpha, similarity=case.similarity, align=case.align, **settings)
+        given = {t: noise(case, rows) for t, rows in enumerate(case.rows)} if case.noise else None
+        model = MultiTaskGroupSVC(case.alpha, similarity=case.similarity, noise=given, **settings)
         return model.fit(case.X, case.y, subjects=case.subjects, sample_weight=case.s)
 
 
@@ -309,7 +321,7 @@ def examine(kind: str, seed: int, convex: bool = False) -> Outcome:
     if convex or not model.dual_gap_ <= TOL:
         least = min(least, _convex_value(case))
     about = {"n": len(case.y), "d": case.X.shape[1], "T": len(case.rows), "penalty": case.penalty, "q": case.q}
-    about |= {"offset": case.offset, "align": case.align, "unpenalised": bool((case.beta == 0).any())}
+    about |= {"offset": case.offset, "noise": case.noise, "unpenalised": bool((case.beta == 0).any())}
     excess = float((own - least) / own) if own > _score_rounding(case, model) else 0.0
     found = float(model.dual_gap_), excess, seconds, int(np.max(model.n_iter_))
     return Outcome(seed, *found, case.share, case.similarity if len(case.rows) > 1 else 0.0, about)
@@ -331,12 +343,17 @@ def _convex_value(case: Case):
     means = [np.average(X, axis=0, weights=s) for X, s in zip(parts[0], parts[2], strict=True)]
     means = [mean * case.fit_intercept for mean in means]
     parts[0] = [X - mean for X, mean in zip(parts[0], means, strict=True)]
-    maps = [alignment(case, rows) for rows in case.rows] if case.align else None
-    rest = (case.groups, case.beta, case.similarity, case.fit_intercept, maps)
+    maps = roots(case) if case.noise else None
+    whitened = case.noise and case.penalty == "l2"  # then it is the problem without noise on whitened trials
+    if whitened:
+        parts[0] = [np.linalg.solve(root, X.T).T for root, X in zip(maps, parts[0], strict=True)]
+    rest = (case.groups, case.beta, case.similarity, case.fit_intercept, None if whitened else maps)
     try:
         _, W, b = convex_reference(*parts, case.alpha, case.penalty, case.q, *rest)
     except (RuntimeError, DCPError):  # it knows no norm with q within 0.001 of 1
         return np.inf
+    if whitened:
+        W = np.stack([np.linalg.solve(root, v) for root, v in zip(maps, W, strict=True)])
     W = np.where(np.isinf(case.beta)[case.groups], 0.0, W)
     return value(case, W, np.asarray(b) - np.sum(np.array(means) * W, axis=1))
 

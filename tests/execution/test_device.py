@@ -30,7 +30,8 @@ ESTIMATORS = {
     "GroupSVCCV": (GroupSVCCV(5), {}),
     "adaptive": (GroupSVCCV(5, adaptive=True), {}),
     "MultiTaskGroupSVC": (MultiTaskGroupSVC(0.05, similarity=0.1), {"subjects": WHO}),
-    "aligned": (MultiTaskGroupSVC(0.05, similarity=0.1, align=True), {"subjects": WHO}),
+    "noise beside a norm": (MultiTaskGroupSVC(0.05, similarity=0.1, noise="kronecker"), {"subjects": WHO}),
+    "noise, l2": (MultiTaskGroupSVC(0.05, similarity=0.1, penalty="l2", noise="structured"), {"subjects": WHO}),
     "MultiTaskGroupSVCCV": (MultiTaskGroupSVCCV(4, similarities=3), {"subjects": WHO}),
 }
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS)

@@ -10,7 +10,7 @@ from mixnorm import MultiTaskGroupSVC
 from mixnorm.execution import batching
 from mixnorm.execution.batching import together
 
-MODEL = {"alpha": 0.05, "similarity": 0.3, "align": True, "rehearse": False, "tol": 1e-9}
+MODEL = {"alpha": 0.05, "similarity": 0.3, "noise": "kronecker", "rehearse": False, "tol": 1e-9}
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def data_sets(monkeypatch):
     return counts
 
 
-def aligned_fit(seed=0, **options):
+def fit_with_noise(seed=0, **options):
     Xs, ys, groups = cohort(2, seed=seed, sizes=(40, 30))
     X, y, subjects = stacked(Xs, ys)
     fit_options = {name: options.pop(name) for name in ("sample_weight",) if name in options}
@@ -34,7 +34,7 @@ def aligned_fit(seed=0, **options):
 
 
 def test_every_data_set_keeps_its_own_metric(data_sets):
-    fits = [aligned_fit(seed) for seed in range(3)]
+    fits = [fit_with_noise(seed) for seed in range(3)]
     alone = [fit().coef_ for fit in fits]
     joint = together(fits)
     assert data_sets == [3]
@@ -45,7 +45,10 @@ def test_every_data_set_keeps_its_own_metric(data_sets):
 def test_problems_that_differ_in_the_metric_alone_are_different_problems(data_sets):
     """Class weights have no part in the metric, sample weights have; the weights of the trials are the same."""
     y = stacked(*cohort(2, seed=0, sizes=(40, 30))[:2])[1]
-    fits = [aligned_fit(class_weight={-1.0: 1.0, 1.0: 3.0}), aligned_fit(sample_weight=np.where(y > 0, 3.0, 1.0))]
+    fits = [
+        fit_with_noise(class_weight={-1.0: 1.0, 1.0: 3.0}),
+        fit_with_noise(sample_weight=np.where(y > 0, 3.0, 1.0)),
+    ]
     alone = [fit().coef_ for fit in fits]
     assert np.abs(alone[0] - alone[1]).max() > 1e-3
     joint = together(fits)
@@ -55,13 +58,13 @@ def test_problems_that_differ_in_the_metric_alone_are_different_problems(data_se
 
 
 def test_equal_problems_with_equal_metrics_are_solved_once(data_sets):
-    first, second = together([aligned_fit(), aligned_fit()])
+    first, second = together([fit_with_noise(), fit_with_noise()])
     assert data_sets == [1]
     np.testing.assert_array_equal(first.coef_, second.coef_)
 
 
 def test_problems_with_and_without_a_metric_are_not_merged(data_sets):
-    fits = [aligned_fit(), aligned_fit(1), aligned_fit(2, align=False)]
+    fits = [fit_with_noise(), fit_with_noise(1), fit_with_noise(2, noise=None)]
     alone = [fit().coef_ for fit in fits]
     joint = together(fits)
     assert sorted(data_sets) == [1, 2]

@@ -42,15 +42,15 @@ def test_a_pipeline_accepts_unlabelled_trials_of_the_target():
     assert pipeline[-1].subjects_.tolist() == ["a", "b", "c"]
 
 
-def test_aligned_subjects_take_the_targets_trials_without_labels_transformed():
+def test_a_fit_with_noise_takes_the_targets_trials_without_labels_transformed():
     X, y, subjects, X_new, _ = cohort_with_new_subject()
-    model = MultiTaskGroupSVC(0.05, similarity=0.1, align=True)
+    model = MultiTaskGroupSVC(0.05, similarity=0.1, noise="kronecker")
     with config_context(enable_metadata_routing=True):
         names = ["X_target_labeled", "X_target_unlabeled"]
         pipeline = make_pipeline(StandardScaler(), model, transform_input=names)
         pipeline.fit(X, y, subjects=subjects, X_target_unlabeled=X_new)
     scaler = StandardScaler().fit(X)
-    by_hand = MultiTaskGroupSVC(0.05, similarity=0.1, align=True).fit(scaler.transform(X), y, subjects=subjects)
+    by_hand = MultiTaskGroupSVC(0.05, similarity=0.1, noise="kronecker").fit(scaler.transform(X), y, subjects=subjects)
     by_hand.adapt(scaler.transform(X_new))
     np.testing.assert_allclose(pipeline[-1].coef_, by_hand.coef_, atol=1e-12)
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import sklearn
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cohorts import cohort, stacked
@@ -22,10 +24,11 @@ PENALTIES = [("group", 2.0), ("group", 1.5), ("l1", 2.0), ("l2", 2.0)]
 
 
 @pytest.mark.filterwarnings("ignore:alpha=.* is at or above alpha_max")
+@pytest.mark.filterwarnings("ignore:fit was called without subjects:UserWarning")
 @parametrize_with_checks(
     [
         MultiTaskGroupSVC(),
-        MultiTaskGroupSVC(similarity=1.0, align=True),
+        MultiTaskGroupSVC(similarity=1.0, penalty="l2", noise="structured"),
         MultiTaskGroupSVCCV(alphas=4, similarities=3),
         PerSubjectSVC(),
         PooledSVC(),
@@ -259,6 +262,7 @@ def test_with_very_many_features_a_new_subject_is_regularised_by_the_plain_dista
     np.testing.assert_array_equal(model.adapt(X, y).coef_, again.coef_)
 
 
+@pytest.mark.filterwarnings("ignore:.*not above chance level:UserWarning")
 @pytest.mark.parametrize(("sign", "weaker"), [(1.0, False), (-1.0, True)])
 def test_a_strength_too_small_for_so_few_trials_is_tried_only_if_the_next_larger_is_best(sign, weaker):
     Xs, ys, groups = cohort(3, seed=1)
@@ -485,3 +489,38 @@ def test_a_zero_model_comes_with_a_warning(data):
     with pytest.warns(UserWarning, match="alpha_max"):
         model = fit(data, 100.0)
     assert len(model.selected_groups_) == 0
+
+
+# --- labels of subjects that are missing ---
+
+
+@pytest.mark.parametrize(
+    "estimator", [MultiTaskGroupSVC(0.05), MultiTaskGroupSVCCV(3, similarities=2), PerSubjectSVC()]
+)
+def test_a_fit_without_subjects_says_so(estimator, data):
+    X, y, _, groups = data
+    with pytest.warns(UserWarning, match="fit was called without subjects.*one label per trial"):
+        estimator.set_params(groups=groups).fit(X, y)
+    assert len(estimator.coef_) == 1
+
+
+def test_score_takes_subjects_and_says_if_they_are_missing(data):
+    X, y, subjects, _ = data
+    model = fit(data)
+    right = [model.predict(X[[i]], subjects=subjects[i])[0] == y[i] for i in range(len(y))]
+    assert model.score(X, y, subjects=subjects) == pytest.approx(np.mean(right), abs=1e-12)
+    weights = np.arange(len(y), dtype=float)
+    assert model.score(X, y, weights, subjects=subjects) == pytest.approx(np.average(right, weights=weights))
+    with pytest.warns(UserWarning, match="mean classifier of 3 subjects scores all trials"):
+        assert model.score(X, y) == np.mean(model.predict(X) == y)
+    model.adapt(X[subjects == "S0"], y[subjects == "S0"], subject="new")
+    model.score(X, y)  # the classifier of the new subject: what was asked for
+
+
+def test_subjects_reach_score_by_metadata_routing(data):
+    X, y, subjects, groups = data
+    model = MultiTaskGroupSVC(0.02, similarity=0.1, groups=groups)
+    with sklearn.config_context(enable_metadata_routing=True):
+        search = GridSearchCV(model.set_score_request(subjects=True), {"alpha": [0.02]}, cv=2)
+        search.fit(X, y, subjects=subjects)
+    assert search.best_score_ > 0.5

@@ -134,7 +134,8 @@ def test_automatic_grids_do_not_depend_on_the_unit(data):
 
 def test_one_subject_chooses_what_the_single_subject_cv_chooses():
     (X,), (y,), groups = cohort(1, seed=2)
-    many = MultiTaskGroupSVCCV(6, similarities=[0.0], groups=groups, cv=3, rule="best").fit(X, y)
+    many = MultiTaskGroupSVCCV(6, similarities=[0.0], groups=groups, cv=3, rule="best")
+    many.fit(X, y, subjects=["A"] * len(y))
     single = GroupSVCCV(6, groups=groups).fit(X, y)
     np.testing.assert_array_equal(many.scores_[0], single.scores_)
     np.testing.assert_array_equal(many.coef_, single.coef_)

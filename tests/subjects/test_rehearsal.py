@@ -11,6 +11,9 @@ from mixnorm.subjects import rehearsal
 from mixnorm.subjects.adaptation import STRENGTHS
 from mixnorm.subjects.rehearsal import expected_gains
 
+#: Some subjects differ on purpose; test_joint_noise.py looks for the warning.
+pytestmark = pytest.mark.filterwarnings("ignore:.*not above chance level:UserWarning")
+
 
 def alike(n_subjects, own=0.0, n=60, seed=0, d=12):
     """Subjects whose true weights are a common part of norm 1 plus one of norm ``own`` of each: (X, y, subjects)."""

@@ -11,18 +11,19 @@ import click
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from mixnorm import load
+from mixnorm.commands.cohort import SubjectOptions, decoder_for
 from mixnorm.commands.common import (
     as_options,
     check_writable,
     json_option,
-    load_decoder,
     messages,
     print_json,
     read_options,
     reading_options,
 )
 from mixnorm.core.files import write_text
-from mixnorm.eeg import Scores, read_recordings
+from mixnorm.eeg import Decoder, Scores, read_recordings
 from mixnorm.eeg.left_out import LeftOut
 from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.report.safe_text import for_spreadsheet, for_terminal
@@ -39,15 +40,27 @@ COLUMNS = ("recording", "onset", "stimulus", "character", "target", "score", "re
     type=click.Path(dir_okay=False, path_type=Path),
     help="Output file [standard output].",
 )
+@click.option("--subject", help="Subject of a model of several subjects [the subject that RECORDING names].")
+@click.option("--adapt", metavar="RECORDING", help="Calibration recording of a new subject, with labels or without.")
+@click.option(
+    "--save-adapted",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Model file for the decoder of the new subject (.mixnorm).",
+)
 @click.option("--unlabelled", is_flag=True, help="Score every stimulus, with or without a label.")
 @reading_options
 @json_option
 def predict(model: Path, recording: str, output: Path | None, as_json: bool, **options: Any) -> None:
     """Score every event of RECORDING with MODEL; positive scores indicate a target."""
+    whose = SubjectOptions(options.pop("subject"), options.pop("adapt"), options.pop("save_adapted"))
     with messages():
         if output is not None:
             check_writable(output, "-o")
-        decoder = load_decoder(model)
+        decoder = decoder_for(load(model), whose, recording, read_options(options))
+        if not isinstance(decoder, Decoder):
+            raise ValueError(
+                f"{model}: this is a {type(decoder).__name__}, not a decoder; train one with `mixnorm train`"
+            )
         rows, parts = [], []
         for run in read_recordings(recording, **read_options(options)):
             click.echo(for_terminal(as_options(run.describe()), keep="\n"), err=True)

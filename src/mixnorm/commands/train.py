@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from mixnorm import save
+from mixnorm.commands.cohort import JOINT, cohort_text, note_pooled, train_cohort
 from mixnorm.commands.common import (
     ABOUT_PREPARATION,
     check_writable,
@@ -81,10 +82,10 @@ _ONE_CHARACTER = (
 )
 @click.option(
     "--method",
-    type=click.Choice(list(SETTINGS)),
+    type=click.Choice([*SETTINGS, JOINT]),
     default="svm-noise",
     show_default=True,
-    help="Classifier, by its name in a study.",
+    help=f"Classifier, by its name in a study; {JOINT}: several subjects together, a classifier for each.",
 )
 @click.option(
     "--max-sensors", type=click.IntRange(1), help="First choose this many electrodes, as mixnorm select does."
@@ -100,16 +101,21 @@ def train(
     **options: Any,
 ) -> None:
     """Train a decoder on RECORDINGS; print its held-out AUC and the electrodes that it uses."""
-    n_sensors, method = options.pop("max_sensors"), options.pop("method")
-    classifier = default_classifier(method, rule=options.pop("rule"))
+    n_sensors, method, rule = options.pop("max_sensors"), options.pop("method"), options.pop("rule")
     prepared = {name: options.pop(name) for name in ABOUT_PREPARATION}
     with messages():
+        if method == JOINT:
+            report = train_cohort(recordings, output, prepared, n_folds, n_sensors, read_options(options))
+            print_json(report) if as_json else click.echo(cohort_text(report))
+            return
+        classifier = default_classifier(method, rule=rule)
         check_model_path(output)
         check_writable(output, "-o")
         runs = read_recordings(*recordings, **read_options(options))
         describe(runs)
         runs = as_recordings(runs)
         design = prepare(runs, preparation_of(prepared, runs))
+        note_pooled(design)
         folds = honest_folds(design, n_folds)
         chosen = n_sensors is not None and n_sensors < len(design.ch_names)
         model = PreselectedSVC(n_sensors, classifier) if chosen else classifier

@@ -189,6 +189,28 @@ class DenseMetric(_Arrays):
 
 
 @dataclass(frozen=True, eq=False)
+class SymmetricMetric(DenseMetric):
+    """Dense roots that are symmetric, R = N^½, so that the coordinates R_t w_t of different subjects can be compared.
+
+    Any other root is U R with an orthogonal U, which would differ between subjects for no reason of the data.
+    """
+
+    @classmethod
+    def of_covariance(cls, covariance: np.ndarray) -> "SymmetricMetric":
+        """Return the metric N = covariance (d, d) of one subject."""
+        values, vectors = np.linalg.eigh(covariance)
+        return cls(((vectors * np.sqrt(values)) @ vectors.T)[None, None])
+
+    def whiten(self, X: np.ndarray) -> np.ndarray:
+        """Return trials z = R⁻¹x of the first data set and subject, (n, d): then x·w = z·(R w)."""
+        return np.linalg.solve(self.root[0, 0], X.T).T
+
+    def unwhiten(self, V: np.ndarray) -> np.ndarray:
+        """Return coefficients w = R⁻¹v (d, K) of whitened ones, (d, K)."""
+        return np.linalg.solve(self.root[0, 0], V)
+
+
+@dataclass(frozen=True, eq=False)
 class KroneckerMetric(_Arrays):
     """Roots R_t = P_t ⊗ Q_t of a matrix over C sensors and one over r samples.
 

@@ -7,6 +7,7 @@ with an error that names the extra to install when they are missing.
 from importlib import import_module
 from typing import Any
 
+from mixnorm.eeg.cohort import CohortDecoder
 from mixnorm.eeg.decoder import Decoder, Scores, default_classifier
 from mixnorm.eeg.design import Design, default_preparation, prepare
 from mixnorm.eeg.evidence import FlashEvidence, Posterior
@@ -41,6 +42,7 @@ __all__ = [
     "ChannelScaler",
     "Checkpoint",
     "Cohort",
+    "CohortDecoder",
     "Decoder",
     "Design",
     "EpochedRecording",

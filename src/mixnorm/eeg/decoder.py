@@ -30,7 +30,7 @@ from mixnorm.estimators.svc_cv import GroupSVCCV
 
 _LEARNED = ("lower_", "upper_", "center_", "scale_")
 # The arrays of the classifier, in the file of the decoder.
-_NESTED = "classifier/"
+NESTED = "classifier/"
 # A model file can name only these classes: loading must not execute what the file chooses.
 _CLASSIFIERS = {"GroupSVC": GroupSVC, "GroupSVCCV": GroupSVCCV}
 
@@ -285,26 +285,21 @@ class Decoder:
             "training": None if self.training is None else self.training.to_dict(),
             "flash_correlation": self.flash_correlation,
         }
-        own = {"times": self.times, **{f"scaler/{name}": getattr(self.scaler, name) for name in _LEARNED}}
+        own = {"times": self.times, **{f"scaler/{name}": array for name, array in scaler_arrays(self.scaler).items()}}
         check_decoder(header | own, self.classifier)
         header |= {"classifier_class": type(self.classifier).__name__, "classifier": inner}
-        return header, own | {f"{_NESTED}{name}": array for name, array in arrays.items()}
+        return header, own | {f"{NESTED}{name}": array for name, array in arrays.items()}
 
     @classmethod
     def _from_archive(cls, header: dict[str, Any], arrays: dict[str, NDArray]) -> Decoder:
         """The decoder that `_to_archive` described; everything is checked before it is used (`check_decoder`)."""
         values = {key: value for key, value in header.items() if key not in ("classifier", "classifier_class")}
-        values |= {key: array for key, array in arrays.items() if not key.startswith(_NESTED)}
-        nested = {key.removeprefix(_NESTED): array for key, array in arrays.items() if key.startswith(_NESTED)}
-        classifier = _classifier(header.get("classifier_class"), header.get("classifier"), nested)
+        values |= {key: array for key, array in arrays.items() if not key.startswith(NESTED)}
+        nested = {key.removeprefix(NESTED): array for key, array in arrays.items() if key.startswith(NESTED)}
+        classifier = nested_classifier(header, nested, _CLASSIFIERS)
         check_decoder(values, classifier)
         preparation = Preparation.from_dict(values["preparation"])
-        scaler = preparation.scaler()
-        for learned in _LEARNED:
-            setattr(scaler, learned, values[f"scaler/{learned}"])
-        scaler.n_channels_in_ = len(scaler.scale_)
-        # The limits concern training trials only, and are not stored.
-        scaler.limits_ = np.full(len(scaler.scale_), np.inf)
+        scaler = scaler_from(preparation, {name: values[f"scaler/{name}"] for name in _LEARNED})
         return cls(
             preparation=preparation,
             sfreq=np.nan if values["sfreq"] is None else float(values["sfreq"]),
@@ -318,13 +313,14 @@ class Decoder:
         )
 
 
-def _classifier(name: Any, header: Any, arrays: dict[str, NDArray]) -> Any:
-    """The fitted classifier of a decoder's file."""
-    if not isinstance(name, str) or name not in _CLASSIFIERS:
-        raise SchemaError(f"A decoder holds one of {', '.join(_CLASSIFIERS)}, but this one holds {shown(name)}.")
-    if not isinstance(header, dict):
+def nested_classifier(header: dict[str, Any], arrays: dict[str, NDArray], classes: dict[str, Any]) -> Any:
+    """The fitted classifier in the file of a decoder, of one of some classes."""
+    name, own = header.get("classifier_class"), header.get("classifier")
+    if not isinstance(name, str) or name not in classes:
+        raise SchemaError(f"A decoder holds one of {', '.join(classes)}, but this one holds {shown(name)}.")
+    if not isinstance(own, dict):
         raise SchemaError("'classifier' is missing.")
-    return _CLASSIFIERS[name]._from_archive(header, arrays)
+    return classes[name]._from_archive(own, arrays)
 
 
 def _correlation(model: Any, design: Design) -> float:
@@ -333,3 +329,19 @@ def _correlation(model: Any, design: Design) -> float:
     if scores is None or len(scores) != len(design):
         return USUAL_CORRELATION
     return flash_correlation(scores, design.y, design.stimulus, design.character)
+
+
+def scaler_arrays(scaler: ChannelScaler) -> dict[str, NDArray]:
+    """What a scaler learned, by name."""
+    return {name: getattr(scaler, name) for name in _LEARNED}
+
+
+def scaler_from(preparation: Preparation, arrays: dict[str, NDArray]) -> ChannelScaler:
+    """Return the scaler of a preparation with what `scaler_arrays` gave."""
+    scaler = preparation.scaler()
+    for name in _LEARNED:
+        setattr(scaler, name, arrays[name])
+    scaler.n_channels_in_ = len(scaler.scale_)
+    # The limits concern training trials only, and are not stored.
+    scaler.limits_ = np.full(len(scaler.scale_), np.inf)
+    return scaler

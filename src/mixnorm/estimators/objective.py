@@ -37,11 +37,15 @@ class Objective:
     @classmethod
     def of(cls, estimator, q: float, ridge: float = 0.0) -> "Objective":
         """Return the objective that an estimator's parameters describe, at one q and one ridge."""
+        noise = as_noise(getattr(estimator, "noise", None))
+        return replace(cls.without_noise(estimator, q), noise=noise, ridge=ridge)
+
+    @classmethod
+    def without_noise(cls, estimator, q: float) -> "Objective":
+        """Return the objective without its quadratic part, which for many subjects is another one for each of them."""
         if getattr(estimator, "adaptive", False) and estimator.penalty != "group":
             raise ValueError(f"adaptive=True is for penalty='group', but got penalty={estimator.penalty!r}.")
-        noise = as_noise(getattr(estimator, "noise", None))
-        sensors = estimator.groups, estimator.group_weights
-        return cls(estimator.penalty, q, *sensors, estimator.fit_intercept, noise, ridge)
+        return cls(estimator.penalty, q, estimator.groups, estimator.group_weights, estimator.fit_intercept)
 
     def stack(self, trials: Trials, signs: np.ndarray, weights: np.ndarray) -> Stack:
         """Return K problems on the trials of one subject, weights being (n, K)."""
@@ -119,11 +123,14 @@ def check_alpha(alpha) -> float:
     return float(alpha)
 
 
-def check_alphas(alphas, stack: Stack, quadratic: Quadratic | None = None) -> np.ndarray:
+def check_alphas(
+    alphas, stack: Stack, quadratic: Quadratic | None = None, has_noise: bool | None = None
+) -> np.ndarray:
     """Return the alphas (A,) of the last problem of the stack: as given, or a log grid down from its alpha_max.
 
     For ℓ2 with noise the grid starts at 100 alpha_max: as alpha grows, w tends to the direction of N⁻¹ times the
-    difference of the class means, which is a useful classifier.
+    difference of the class means, which is a useful classifier. ``has_noise`` says whether there is noise where it is
+    not in ``quadratic``.
     """
     if isinstance(alphas, int | np.integer) and not isinstance(alphas, bool):
         if alphas < 1:
@@ -131,7 +138,8 @@ def check_alphas(alphas, stack: Stack, quadratic: Quadratic | None = None) -> np
                 f"Invalid value for the 'alphas' parameter. Allowed are numbers from 1, but got {alphas}."
             )
         largest = largest_alpha(stack, quadratic)
-        top = largest if quadratic is None or stack.penalty.is_norm else NOISE_ALPHA_RATIO * largest
+        has_noise = quadratic is not None if has_noise is None else has_noise
+        top = NOISE_ALPHA_RATIO * largest if has_noise and not stack.penalty.is_norm else largest
         return np.geomspace(top, ALPHA_RATIO * largest, alphas) if alphas > 1 else np.array([top])
     values = np.asarray(alphas, dtype=float)
     if values.ndim != 1 or not len(values):

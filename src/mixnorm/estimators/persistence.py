@@ -41,6 +41,7 @@ _CLASSES = {
     "SensorSelector": "mixnorm.estimators.selector:SensorSelector",
     "Decoder": "mixnorm.eeg.decoder:Decoder",
     "Pipeline": "mixnorm.estimators.pipelines:PipelineFile",
+    "CohortDecoder": "mixnorm.eeg.cohort:CohortDecoder",
 }
 #: Deepest nesting of an encoded value: splits of a cross-validation, a list of tuples of arrays, have 3.
 _DEEPEST = 8

@@ -59,7 +59,7 @@ class Noise:
         """N of every problem, as metrics of the m features; a matrix that was given serves all problems."""
         if not isinstance(self.given, str):
             own = self.given[np.ix_(self.features, self.features)]
-            _check_positive_definite(own)
+            check_positive_definite(own)
             return [DenseMetric.of_covariance(own)]
         X, layout = self.X[:, self.features], layout_for(self.given, self.groups.only(self.covered))
         with few_threads(X):
@@ -251,17 +251,21 @@ def check_quadratic(noise, ridge, penalty: str, n_features: int) -> None:
         )
     if noise is None:
         return
-    if isinstance(noise, str):
-        if noise not in NOISES:
-            raise ValueError(
-                "Invalid value for the 'noise' parameter. Allowed are None, "
-                f"{', '.join(map(repr, NOISES))} and a matrix, but got {noise!r} instead."
-            )
-    else:
-        _check_matrix(noise, n_features)
+    check_noise(noise, n_features)
     if penalty != "l2" and ridge == 0:
         raise ValueError(
             f"noise has no effect with penalty={penalty!r} and ridge=0: set ridge > 0, or use penalty='l2'."
+        )
+
+
+def check_noise(noise: str | np.ndarray, n_features: int) -> None:
+    """Refuse an unknown name, and a matrix of the wrong size or one that is not finite and symmetric."""
+    if not isinstance(noise, str):
+        _check_matrix(noise, n_features)
+    elif noise not in NOISES:
+        raise ValueError(
+            "Invalid value for the 'noise' parameter. Allowed are None, "
+            f"{', '.join(map(repr, NOISES))} and a matrix, but got {noise!r} instead."
         )
 
 
@@ -284,7 +288,7 @@ def _check_matrix(noise: np.ndarray, n_features: int) -> None:
         )
 
 
-def _check_positive_definite(noise: np.ndarray) -> None:
+def check_positive_definite(noise: np.ndarray) -> None:
     """Refuse a noise matrix that is singular to rounding, as the covariance of average-referenced channels is."""
     values = np.linalg.eigvalsh(noise)
     if not values[0] > len(noise) * np.finfo(float).eps * values[-1]:

@@ -382,6 +382,7 @@ def _path_without(case: _Case, fold: int | None, alphas: Any) -> dict[str, NDArr
         similarities=[0.0],
         group_weights=case.constraints.group_weights,
         cv=[(np.flatnonzero(train[rows]), np.flatnonzero(test[rows]))],
+        rehearse=False,
         tol=1e-3,
     )
     X = np.concatenate([case.scaled(one, one.fold != fold) for one in case.subjects])

@@ -119,13 +119,22 @@ def _noise_svm(train: Training, X: NDArray, _who: NDArray, settings: Settings, *
 
 
 def _multi_subject(
-    train: Training, X: NDArray, who: NDArray, settings: Settings, *, similar: bool, align: bool = False
+    train: Training, X: NDArray, who: NDArray, settings: Settings, *, similar: bool, noise: str | None = None
 ) -> Outcome:
     """Sensors selected for all subjects together; a held-out subject is scored by the mean classifier."""
     similarities = settings.similarities if similar else (0.0,)
     # The paper chooses the best score. No new subject is adapted here, so no rehearsal is needed.
-    options = {"cv": inner_folds(train, settings), "rule": "best", "rehearse": False, "align": align}
-    model = MultiTaskGroupSVCCV(settings.alphas, similarities=similarities, **options)
+    options = {"cv": inner_folds(train, settings), "rule": "best", "rehearse": False, "noise": noise}
+    return _joint(MultiTaskGroupSVCCV(settings.alphas, similarities=similarities, **options), train, X, who)
+
+
+def _noise_multi_subject(train: Training, X: NDArray, who: NDArray, settings: Settings) -> Outcome:
+    """A joint SVM with the structured noise of each subject, on the automatic grid of alphas and similarities."""
+    options = {"penalty": "l2", "noise": "structured", "cv": inner_folds(train, settings), "rehearse": False}
+    return _joint(MultiTaskGroupSVCCV(**options), train, X, who)
+
+
+def _joint(model: MultiTaskGroupSVCCV, train: Training, X: NDArray, who: NDArray) -> Outcome:
     model.fit(train.X, train.y, subjects=train.subject)
     known = np.isin(who, train.subject).all()
     return Outcome(
@@ -173,10 +182,11 @@ METHODS: dict[str, Method] = {
     ),
     "mgsvm-2s-aligned": Method(
         "MGSVM-2s, aligned",
-        partial(_multi_subject, similar=True, align=True),
+        partial(_multi_subject, similar=True, noise="kronecker"),
         cohort=True,
         uses=("alphas", "similarities"),
     ),
+    "msvm-noise": Method("Joint SVM, noise", _noise_multi_subject, cohort=True, uses=()),
     "lda": Method("LDA (shrinkage)", partial(_peer, make=lda), uses=()),
     "toeplitz-lda": Method("Toeplitz LDA", partial(_peer, make=toeplitz_lda), uses=()),
     "xdawn-lda": Method("Xdawn + LDA", partial(_peer, make=xdawn_lda), uses=(), needs=_RIEMANN),

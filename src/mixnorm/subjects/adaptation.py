@@ -6,8 +6,7 @@ subjects is fixed, and
     Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength (w − w̄)'M(w − w̄) + alpha Σ_g β_g ‖w_g‖_q
 
 is minimised over w and b on the trials of this subject. M is the identity for a subject in ``asymmetric``; for a new
-subject it is computed from the trials of the known subjects (`new_subject_metric`). With ``align=True`` both w̄ and M
-depend on the subject's own covariances (`alignment.center_and_metric`).
+subject it is computed from the trials of the known subjects, or from its own noise (`mixnorm.subjects.prior`).
 
 With strength = ∞ the solution is w = w̄ with an intercept fitted to this subject; with strength = 0 the other subjects
 have no influence.
@@ -31,8 +30,8 @@ from mixnorm.execution import SolverOptions, on_device, solve
 #: Strengths that `adapt` considers, in decreasing order, in units of the mean square of the new subject's features.
 STRENGTHS = np.concatenate([[np.inf], np.geomspace(1e2, 1e-3, 11), [0.0]])
 #: Strengths below this constant divided by the number of trials are tried only while one of the last two strengths is
-#: the best so far. In benchmarks/many_subjects.md the best strength was 100 to 200 divided by the number of trials, so
-#: that smaller strengths are seldom needed, and the solver takes more steps for them.
+#: the best so far. In benchmarks/many_subjects_0.1.md the best strength was 100 to 200 divided by the number of
+#: trials, so that smaller strengths are seldom needed, and the solver takes more steps for them.
 _WORTH_TRYING = 10
 #: Relative gap, or number of Newton steps for each strength, at which a fit is accurate enough to compare AUCs.
 _ROUGH_TOL, _ROUGH_STEPS = 1e-3, 12
@@ -62,6 +61,8 @@ class AdaptationProblem:
         M on the m features of the usable sensors; None: the identity.
     rough : bool
         Whether the fits serve only to compare AUCs, for which no certificate is needed.
+    alphas_in_unit : float
+        How many times alpha is added to the unit of the strengths.
     """
 
     objective: Objective
@@ -73,16 +74,21 @@ class AdaptationProblem:
     group_weights: np.ndarray
     metric: Metric | None = None
     rough: bool = False
+    alphas_in_unit: float = 0.0
 
     @property
     def unit(self) -> float:
-        """Mean square of the usable features. Strengths in this unit do not depend on the unit of the features."""
-        usable = self._usable
+        """Mean square of the usable features. Strengths in this unit do not depend on the unit of the features.
+
+        With ``alphas_in_unit``, a multiple of alpha is added: with ℓ2 and a large alpha, the centre is as small as the
+        classifiers that it is the mean of, and only strengths that are large beside alpha keep a subject near it.
+        """
+        usable = self.usable
         square = float(np.mean(self.trials.matrix[:, usable] ** 2)) if usable.any() else 0.0
-        return square if square > 0 else 1.0
+        return (square if square > 0 else 1.0) + self.alphas_in_unit * self.alpha
 
     @property
-    def _usable(self) -> np.ndarray:
+    def usable(self) -> np.ndarray:
         """Mask of the features of the usable sensors, (d,)."""
         return np.isfinite(self.group_weights)[self.trials.groups(self.objective.groups).index]
 
@@ -101,7 +107,7 @@ class AdaptationProblem:
     def _stack(self, weights: np.ndarray) -> tuple[Stack, np.ndarray]:
         """Return the problems restricted to the usable sensors, and the indices of their features."""
         stack = self.objective.stack(self.trials, self.signs, weights)
-        kept, features = np.isfinite(self.group_weights), np.flatnonzero(self._usable)
+        kept, features = np.isfinite(self.group_weights), np.flatnonzero(self.usable)
         if not len(features):  # no sensor was selected: w̄ is zero, and β = ∞ keeps w at zero
             kept, features = np.ones_like(kept), np.arange(len(self.center))
         beta, center = self.group_weights[kept, None], self.center[features, None].astype(float)

@@ -1,4 +1,4 @@
-r"""Similarity computed after whitening each subject's trials (``align=True``).
+r"""Adaptation of models that version 0.1.0 fitted with ``align=True``, the predecessor of ``noise="kronecker"``.
 
 A classifier w depends on the response and on the ongoing activity that it must suppress, so that two subjects with the
 same response still need different classifiers. Let C_t be the covariance between the sensors of subject t, over trials
@@ -11,17 +11,17 @@ similarity term is Σ_t ‖v_t − v̄‖², while sensors are chosen by the w_t
 alone this is the Euclidean alignment of He and Wu, IEEE Trans. Biomed. Eng. 67, 2020.)
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mixnorm.core.groups import Groups
-from mixnorm.core.metric import KroneckerMetric, join_metrics
-from mixnorm.core.problem import Stack
-from mixnorm.subjects.classifier import SubjectTrials
+from mixnorm.core.metric import KroneckerMetric
+from mixnorm.subjects.adaptation import AdaptationProblem
+from mixnorm.subjects.prior import Placed, PlainPrior
 
 #: Share of white noise that is mixed into C and S so that they can be inverted. The AUC hardly depends on it around
-#: this value (benchmarks/many_subjects.md).
+#: this value (benchmarks/many_subjects_0.1.md).
 WHITE_SHARE = 0.03
 #: Smallest number of trials from which the covariances of a new subject are estimated; fewer were not tested.
 FEWEST_TRIALS = 5
@@ -29,18 +29,22 @@ FEWEST_TRIALS = 5
 _ROUNDING = 1e-24
 
 
-def with_alignment(stack: Stack, data: SubjectTrials) -> Stack:
-    """Return a joint problem whose similarity is computed after whitening each subject's trials."""
-    metrics = []
-    for label, rows in zip(data.subjects.labels, data.subjects.rows, strict=True):
-        metric = alignment(data.trials.matrix[rows], data.weights[rows], stack.groups)
+@dataclass(frozen=True, eq=False)
+class AlignedPrior:
+    """The mean classifier w̄ (d,) and the mean v̄ (d,) of the R_t w_t in a model file of version 0.1.0."""
+
+    coef: np.ndarray
+    aligned_coef: np.ndarray
+    groups: Groups
+
+    def place(self, problem: AdaptationProblem, X: np.ndarray, signs: np.ndarray | None) -> Placed:
+        """Regularise towards v̄ after whitening; towards w̄ where the trials are too few or all the same."""
+        usable = problem.usable
+        metric = alignment(X, np.ones(len(X)), self.groups) if len(X) >= FEWEST_TRIALS and usable.any() else None
         if metric is None:
-            raise ValueError(
-                f"Subject {label!r}: all trials are the same, so that align=True cannot estimate their covariances; "
-                "leave this subject out."
-            )
-        metrics.append(metric)
-    return replace(stack, metric=join_metrics(metrics, axis=1))
+            return PlainPrior(self.coef).place(problem, X, signs)
+        center, metric = _center_and_metric(metric, self.aligned_coef, usable)
+        return Placed(replace(problem, center=center, metric=metric), by_own_trials=True)
 
 
 def alignment(X: np.ndarray, weights: np.ndarray, groups: Groups) -> KroneckerMetric | None:
@@ -58,30 +62,19 @@ def alignment(X: np.ndarray, weights: np.ndarray, groups: Groups) -> KroneckerMe
     return KroneckerMetric(layout, *(_power(C, 0.5)[None, None] for C in (over_sensors, over_samples)))
 
 
-def center_and_metric(
-    metric: KroneckerMetric, target: np.ndarray, usable: np.ndarray, normalise: bool = False
+def _center_and_metric(
+    metric: KroneckerMetric, target: np.ndarray, usable: np.ndarray
 ) -> tuple[np.ndarray, KroneckerMetric]:
     """Return the w (d,) with the least ‖R w − target‖² over the usable sensors, and the metric on their features.
 
-    ``usable`` is a mask of features (d,) that contains all features of a sensor or none of them. With ``normalise``
-    the matrix N = R'R is divided by the mean of its diagonal, so that a strength has the same scale as with the plain
-    distance ‖w − w̄‖².
+    ``usable`` is a mask of features (d,) that contains all features of a sensor or none of them. N = R'R is divided by
+    the mean of its diagonal, so that a strength has the same scale as with the plain distance ‖w − w̄‖².
     """
     own = metric.only(np.flatnonzero(usable[metric.layout[:, 0]]))
     slope = metric.adjoint(target[None, None, :, None])[:, :, usable]
     center = np.zeros(len(usable))
     center[usable] = own.inverse_times(slope)[0, 0, :, 0]
-    if normalise:
-        own = replace(own, sensors=own.sensors / np.sqrt(own.diagonal().mean()))
-    return center, own
-
-
-def new_subjects_center_and_metric(
-    X: np.ndarray, groups: Groups, target: np.ndarray, usable: np.ndarray
-) -> tuple[np.ndarray, KroneckerMetric] | None:
-    """`center_and_metric` of a new subject with trials X (n, d); None if they are too few or all the same."""
-    metric = alignment(X, np.ones(len(X)), groups) if len(X) >= FEWEST_TRIALS and usable.any() else None
-    return None if metric is None else center_and_metric(metric, target, usable, normalise=True)
+    return center, replace(own, sensors=own.sensors / np.sqrt(own.diagonal().mean()))
 
 
 def _layout(groups: Groups) -> np.ndarray:

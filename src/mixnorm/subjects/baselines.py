@@ -192,5 +192,7 @@ class PooledSVC(_Baseline):
     ((2, 12), True)
     """
 
+    _separates_subjects = False
+
     def _parts(self, subjects: Subjects) -> list[Subjects]:
         return [subjects]

@@ -1,8 +1,10 @@
 """Base class of the classifiers for many subjects: validation, one row of coefficients per subject, prediction."""
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.core.arrays import like
@@ -41,6 +43,9 @@ class SubjectClassifier(LinearSensorClassifier):
     __metadata_request__fit = dict.fromkeys(
         ("subjects", "X_target_labeled", "y_target_labeled", "X_target_unlabeled"), True
     )
+
+    #: Whether subjects have classifiers of their own, so that their labels are needed.
+    _separates_subjects = True
 
     @property
     def subjects_(self) -> np.ndarray:
@@ -91,6 +96,29 @@ class SubjectClassifier(LinearSensorClassifier):
         """
         return self._label(self.decision_function(X, subjects) > 0)
 
+    def score(self, X, y, sample_weight=None, subjects=None) -> float:
+        """Return the share of trials whose label is predicted correctly.
+
+        Parameters
+        ----------
+        X, subjects : as for `decision_function`
+        y : array of shape (n,)
+        sample_weight : array of shape (n,)
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        if subjects is None and getattr(self, "_newcomer", None) is None and len(self._labels) > 1:
+            warnings.warn(
+                f"score was called without subjects, so that the mean classifier of {len(self._labels)} subjects "
+                "scores all trials. Give subjects=… to score every trial with the classifier of its subject.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return float(accuracy_score(y, self.predict(X, subjects), sample_weight=sample_weight))
+
     def _labels_at_predict(self, subjects, n_trials: int) -> list:
         if subjects is None:
             # None is not a valid label, and so selects the mean classifier.
@@ -119,6 +147,13 @@ class SubjectClassifier(LinearSensorClassifier):
         self.classes_, signs = encode_labels(y)
         weights = check_sample_weight(sample_weight, len(signs))
         check_both_classes(weights, signs, self.classes_)
+        if labels is None and self._separates_subjects:
+            warnings.warn(
+                "fit was called without subjects, so that all trials are taken for those of one subject. Give "
+                "subjects=…, one label per trial.",
+                UserWarning,
+                stacklevel=4,
+            )
         return SubjectTrials(trials, signs, weights, whose)
 
     def _balanced(self, data: SubjectTrials, weights: np.ndarray, where: str = "") -> np.ndarray:

@@ -5,10 +5,10 @@ import numpy as np
 from mixnorm.estimators.inputs import all_or_nothing
 from mixnorm.estimators.objective import Objective, check_alpha, warn_unconverged
 from mixnorm.estimators.svc import second_stage, warn_zero_model
-from mixnorm.execution import SolverOptions, solve
-from mixnorm.subjects.alignment import with_alignment
+from mixnorm.execution import SolverOptions
 from mixnorm.subjects.joint import check_subject_classes, joint_stack
 from mixnorm.subjects.multitask_classifier import MultiTaskClassifier
+from mixnorm.subjects.noise import solve_joint
 
 
 class MultiTaskGroupSVC(MultiTaskClassifier):
@@ -20,29 +20,35 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
 
     with Ω(W) = Σ_g β_g ‖W_g‖_q (``penalty="group"``), where W_g are the coefficients of one sensor in all subjects.
     This is the paper's MGSVM-2 (equation 8) with ``similarity=0`` and MGSVM-2s (equation 9) with ``similarity>0``.
-    Alternatively Ω(W) = ‖W‖₁ (``"l1"``) or ½‖W‖² (``"l2"``). With one subject this is `GroupSVC`.
+    Alternatively Ω(W) = ‖W‖₁ (``"l1"``) or ½‖W‖² (``"l2"``). With one subject this is `GroupSVC`. With ``noise``
+    the similarity is Σ_t ‖R_t w_t − mean‖² and the ℓ2 penalty ½ Σ_t ‖R_t w_t‖², R_t = N_t^½ being the symmetric root
+    of the noise covariance of subject t.
 
     Parameters
     ----------
     alpha : float
         Strength of the penalty.
     similarity : float
-        Strength of the regularisation towards the mean classifier, in (loss units) × (feature units)², with
-        ``align=True`` in loss units. 0: the subjects have only their sensors in common.
+        Strength of the regularisation towards the mean classifier, in (loss units) × (feature units)². 0: the subjects
+        have only their sensors in common.
     penalty, q, groups, group_weights, adaptive, fit_intercept, tol, max_iter, solver
         As in `GroupSVC`.
+    noise : str, array of shape (d, d), dict by subject, or None
+        Covariance N_t of the ongoing activity of each subject: an estimate by name, as in `GroupSVC`, made of the
+        trials of each subject; a matrix for all; or a dict with a name or a matrix for each subject. Classifiers are
+        then compared in the coordinates R_t w_t, where the activity of every subject is white: it differs more between
+        subjects than their responses do. With ``penalty="l2"`` N_t is the metric of the penalty as well. With
+        ``"group"`` and ``"l1"``, which select sensors by the w_t, it is not, and ``ridge`` is not available here.
+        ``penalty="l2", noise="structured"`` decodes best from few trials (benchmarks/many_subjects.md).
     align : bool
-        Whether the similarity is computed after whitening each subject's trials: similarity Σ_t ‖A_t w_t − v̄‖², where
-        v̄ is the mean of the A_t w_t, A_t = R_t^½ ⊗ S_t^½, and R_t and S_t are the covariances between the sensors and
-        between the samples of subject t's trials, with 3 % white noise. The penalty that selects sensors does not
-        change. Ongoing activity differs more between subjects than their responses do; whitening increased the AUC by
-        2 to 4 points on the recordings in benchmarks/many_subjects.md. All sensors must have the same samples.
+        Deprecated: the former name of ``noise="kronecker"``.
     asymmetric : list of subjects or None
         Subjects that are regularised towards the mean of the others but do not influence the others. The joint
         problem is solved without them; then mean loss + similarity ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q is minimised on
-        the trials of each, with the mean w̄ of the others fixed. With ``align=True`` and at least five trials, the
-        second term is similarity ‖A w − v̄‖². A subject with trials of one class only gets the mean classifier (with
-        ``align=True``: the w with the smallest ‖A w − v̄‖²).
+        the trials of each, with the mean w̄ of the others fixed. With ``noise`` the second term is
+        similarity ‖R w − v̄‖², where v̄ is the mean of the R_t w_t and R the root of the noise of this subject (see
+        `adapt`). A subject with trials of one class only gets the mean classifier, with ``noise`` the w with the
+        smallest ‖R w − v̄‖².
     class_weight : dict, "balanced" or None
         "balanced" is computed within each subject.
     rehearse : bool
@@ -58,8 +64,13 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
     coef_, intercept_ : ndarrays of shape (T, d) and (T,)
     mean_coef_, mean_intercept_ : ndarray of shape (d,), float
         The mean classifier: the plain mean over the subjects of the joint problem.
-    mean_aligned_coef_ : ndarray of shape (d,), or None
-        v̄, with ``align=True``.
+    mean_white_coef_ : ndarray of shape (d,), or None
+        v̄, the mean of the R_t w_t, with ``noise``.
+    mean_noise_ : ndarray of shape (m, m), or None
+        Mean of the N_t over subjects, on the features of the sensors that may be used.
+    transfer_auc_ : float or None
+        Result of ``rehearse``: AUC of the mean classifier of the others on a subject that was left out, as a mean over
+        subjects. A warning is given if it is not above chance level.
     groups_, group_norms_, selected_groups_ : ndarrays
         As in `GroupSVC`; the norms are over all subjects.
     dual_gap_, objective_, n_iter_
@@ -72,15 +83,15 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         strength ∞. None without ``rehearse``, or with fewer than three subjects.
     newcomer_covariance_ : ndarray of shape (m, m), or None
         C in the regularisation of a new subject (see `adapt`), on the m features of the sensors selected at fit. None
-        with ``align=True``, and for m above 1000.
+        with ``noise``, and for m above 1000.
 
     Notes
     -----
     Arrays of PyTorch, CuPy and other array-API libraries, and devices: as in `GroupSVC`.
 
     ``fit`` requests scikit-learn metadata under MOABB's names ``subjects``, ``X_target_labeled``, ``y_target_labeled``
-    (if given, `adapt` is called after the fit) and ``X_target_unlabeled`` (used in the same way with ``align=True`` if
-    no labelled trials are given; otherwise ignored). In a Pipeline that transforms the trials, set
+    (if given, `adapt` is called after the fit) and ``X_target_unlabeled`` (used in the same way with ``noise`` if no
+    labelled trials are given; otherwise ignored). In a Pipeline that transforms the trials, set
     ``transform_input=["X_target_labeled", "X_target_unlabeled"]``, so that the trials of the target subject are
     transformed too.
 
@@ -106,6 +117,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         similarity=0.0,
         penalty="group",
         q=2.0,
+        noise=None,
         groups=None,
         group_weights=None,
         adaptive=False,
@@ -122,6 +134,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         self.similarity = similarity
         self.penalty = penalty
         self.q = q
+        self.noise = noise
         self.groups = groups
         self.group_weights = group_weights
         self.adaptive = adaptive
@@ -155,36 +168,34 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         y : array of shape (n,)
             Any two labels.
         subjects : array of n hashable labels
-            The subject of every trial; None: all trials belong to one subject.
+            The subject of every trial; None: all trials belong to one subject, with a warning.
         sample_weight : array of shape (n,)
         X_target_labeled, y_target_labeled
             Calibration trials of a new subject, for `adapt`.
         X_target_unlabeled
-            Trials of a new subject without labels, for `adapt`. Used only with ``align=True`` and without labelled
-            trials.
+            Trials of a new subject without labels, for `adapt`. Used only with ``noise`` and without labelled trials.
 
         Returns
         -------
         self
         """
         alpha, similarity = check_alpha(self.alpha), check_similarity(self.similarity)
-        objective, options = Objective.of(self, self.q), SolverOptions.of(self)
+        objective, options = Objective.without_noise(self, self.q), SolverOptions.of(self)
         data = self._read(X, y, subjects, sample_weight)
         joint = self._joint(data)
         weights = self._balanced(joint, joint.weights)
         check_subject_classes(weights, joint.signs, self.classes_, joint.subjects)
         stack = joint_stack(objective, joint.trials, joint.signs, weights[:, None], joint.subjects)
-        if self.align:
-            stack = with_alignment(stack, joint)
+        noise = self._joint_noise(stack, joint, joint.weights[:, None])
         cell = np.full((1, 1, 1), alpha), options, np.full((1, 1, 1), similarity)
-        solution = solve(stack, *cell)[0]
+        solution = solve_joint(noise, stack, *cell)[0]
         if self.adaptive:
             stack = second_stage(stack, solution, objective.q)
-            solution = solve(stack, *cell)[0]
+            solution = solve_joint(noise, stack, *cell)[0]
         else:
             warn_zero_model(alpha, solution, stack)
         warn_unconverged([solution], self.tol, stacklevel=4)
-        self._keep_joint(data, joint, stack, solution)
+        self._keep_joint(data, joint, stack, solution, noise)
         self._rehearse(joint)
         self._adapt_to_target(X_target_labeled, y_target_labeled, X_target_unlabeled)
         return self

@@ -1,22 +1,32 @@
 """Base class of the joint fits: fitted attributes, subjects in ``asymmetric``, and adaptation to a new subject."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.core.groups import Groups
-from mixnorm.core.metric import Metric
 from mixnorm.core.problem import Solution, Stack
+from mixnorm.estimators.folds import auc
 from mixnorm.estimators.inputs import Trials, read_predict
 from mixnorm.estimators.objective import Objective
+from mixnorm.estimators.svc import TO_THE_USER
 from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions
 from mixnorm.execution.array_api import fitted_on_host
 from mixnorm.subjects.adaptation import AdaptationProblem, adapt_to
-from mixnorm.subjects.alignment import FEWEST_TRIALS, alignment, center_and_metric, new_subjects_center_and_metric
+from mixnorm.subjects.alignment import AlignedPrior
 from mixnorm.subjects.classifier import SubjectClassifier, SubjectTrials
 from mixnorm.subjects.joint import check_asymmetric, check_label, check_subject_classes
 from mixnorm.subjects.new_subject_metric import new_subject_metric, within_covariance
-from mixnorm.subjects.rehearsal import Rehearsal, expected_gains
+from mixnorm.subjects.noise import JointNoise
+from mixnorm.subjects.prior import NoisePrior, Placed, PlainPrior, Prior, new_subject_alpha
+from mixnorm.subjects.rehearsal import CHANCE, Rehearsal, expected_gains
+
+#: Smallest number of trials of each class from which an AUC is computed to judge a transfer; with fewer it is mostly
+#: chance.
+_FEWEST_TO_JUDGE = 3
 
 
 class MultiTaskClassifier(SubjectClassifier):
@@ -47,12 +57,16 @@ class MultiTaskClassifier(SubjectClassifier):
         trials of one class only, the new subject gets the mean classifier. With one trial of a class the strength is
         ∞: w = w̄, with an intercept fitted to the new subject.
 
-        With ``align=True`` A is estimated from the new subject's trials, the mean v̄ of the known subjects' A_t w_t
-        replaces w̄, and the regularisation is strength ‖A w − v̄‖² divided by the mean variance of the features. A does
-        not depend on labels. Trials without labels (``y=None``) or of one class can therefore be used as well: w is
-        then the one with the smallest ‖A w − v̄‖², and the intercept makes the mean score of these trials equal to the
-        mean score of the known subjects' trials. From fewer than five trials A is not estimated: the regularisation
-        is then strength ‖w − w̄‖², and without labels the new subject gets the mean classifier.
+        With ``noise`` the mean v̄ of the known subjects' R_t w_t replaces w̄, and the regularisation is
+        strength ‖R w − v̄‖². R is the root of the noise of the new subject, estimated from its n trials and drawn
+        towards the mean over known subjects as if that were of two more trials. With ``penalty="l2"`` alpha is
+        multiplied by the number of known subjects, as in the joint problem, where their losses are averaged. Trials
+        without labels (``y=None``) or of one class can be used as well: w is then the one with the smallest
+        ‖R w − v̄‖², and the intercept makes the mean score of these trials equal to the mean score of the known
+        subjects' trials.
+
+        A warning is given if the classifier that the new subject is regularised towards is not above chance level on
+        its labelled trials.
 
         Parameters
         ----------
@@ -81,53 +95,60 @@ class MultiTaskClassifier(SubjectClassifier):
         if X is None or len(X) == 0:
             return self.mean_coef_, self.mean_intercept_, np.inf
         trials = read_predict(self, X)
-        chosen = np.isin(np.arange(len(self.groups_)), np.flatnonzero(self.group_norms_))
-        center, metric = self._center_and_metric(trials, chosen[self._group_index])
         signs = None if y is None else _signs(y, self.classes_, len(trials.matrix))
-        if signs is None and not self._is_aligned:
+        prior = self._prior()
+        if signs is None and isinstance(prior, PlainPrior):
             raise ValueError(
-                "y is missing. Give the labels of the trials; only a model fitted with align=True can use trials "
-                "without labels."
+                "y is missing. Give the labels of the trials; only a model fitted with noise can use trials without "
+                "labels."
             )
+        beta = np.where(self.group_norms_ != 0, self._group_weights, np.inf)
+        problem = self._adaptation(trials, signs, beta)
+        if isinstance(prior, NoisePrior):
+            problem = replace(problem, alpha=new_subject_alpha(self._alpha(), problem.objective, self._n_joint))
+        placed = prior.place(problem, trials.matrix, signs)
         if signs is None or len(np.unique(signs)) < 2:
-            return center, self._intercept_without_labels(center, metric, trials.matrix), np.inf
-        beta = np.where(chosen, self._group_weights, np.inf)
-        problem = AdaptationProblem(
-            Objective.of(self, self.q), SolverOptions.of(self), trials, signs, center, self._alpha(), beta, metric
-        )
+            return placed.center, self._intercept_without_labels(placed, trials.matrix), np.inf
 
         def weights(mask: np.ndarray) -> np.ndarray:
             return class_balance(mask.astype(float), signs, self.classes_, self.class_weight)
 
+        _warn_of_chance(signs, trials.matrix @ placed.center)
         gains = getattr(self, "newcomer_gains_", None)  # a model file of an earlier version has none
         expected = None if gains is None else expected_gains(self.newcomer_trials_, gains, len(signs))
-        return adapt_to(problem, weights, expected)
+        w, b, strength = adapt_to(placed.problem, weights, expected)
+        return placed.restored(w), b, strength
 
-    def _center_and_metric(self, trials: Trials, usable: np.ndarray) -> tuple[np.ndarray, Metric | None]:
-        """Return the w̄ (d,) that a new subject is regularised towards, and M on the usable features (a mask (d,))."""
-        if self._is_aligned:
-            found = new_subjects_center_and_metric(trials.matrix, self._partition, self.mean_aligned_coef_, usable)
-            return (self.mean_coef_, None) if found is None else found
+    def _adaptation(self, trials: Trials, signs: np.ndarray | None, beta: np.ndarray) -> AdaptationProblem:
+        """Return the problem of one subject with group weights beta (G,); its prior is set later."""
+        how = Objective.without_noise(self, self.q), SolverOptions.of(self)
+        signs = np.zeros(len(trials.matrix)) if signs is None else signs
+        return AdaptationProblem(*how, trials, signs, self.mean_coef_, self._alpha(), beta)
+
+    def _prior(self) -> Prior:
+        """Return what a new subject takes over from the subjects of the joint problem."""
+        if getattr(self, "mean_white_coef_", None) is not None:
+            noise = self.mean_white_coef_, self.mean_noise_, self._noise_features
+            return NoisePrior(*noise, self._partition, self._noise_name)
+        usable = (self.group_norms_ != 0)[self._group_index]
+        if getattr(self, "mean_aligned_coef_", None) is not None:
+            return AlignedPrior(self.mean_coef_, self.mean_aligned_coef_, self._partition)
         covariance = getattr(self, "newcomer_covariance_", None)  # a model file of an earlier version has none
         if covariance is None:
-            return self.mean_coef_, None
+            return PlainPrior(self.mean_coef_)
         kept = usable[self._covariance_features]
-        return self.mean_coef_, new_subject_metric(covariance[np.ix_(kept, kept)])
+        return PlainPrior(self.mean_coef_, new_subject_metric(covariance[np.ix_(kept, kept)]))
 
-    @property
-    def _is_aligned(self) -> bool:
-        """Whether the model was fitted with ``align=True``; the parameter may have been changed since."""
-        return getattr(self, "mean_aligned_coef_", None) is not None
-
-    def _intercept_without_labels(self, w: np.ndarray, metric: Metric | None, X: np.ndarray) -> float:
+    def _intercept_without_labels(self, placed: Placed, X: np.ndarray) -> float:
         """Return the intercept of a subject whose trials have no labels, or are all of one class.
 
-        This is the mean intercept of the known subjects. With ``align=True`` w is not their mean classifier, so that
-        their mean intercept does not belong to it: b is then chosen so that the mean score of the trials X is the mean
-        score of the known subjects' trials.
+        This is the mean intercept of the known subjects. Where the subject's own trials have a part in the centre,
+        that intercept does not belong to it: b is then chosen so that the mean score of the trials X is the mean score
+        of the known subjects' trials.
         """
-        own = self._is_aligned and metric is not None and self.fit_intercept
-        return float(self._mean_score - X.mean(axis=0) @ w) if own else self.mean_intercept_
+        if not (placed.by_own_trials and self.fit_intercept):
+            return self.mean_intercept_
+        return float(self._mean_score - X.mean(axis=0) @ placed.center)
 
     def _put(self, subject, w: np.ndarray, b: float) -> None:
         """Append a row for a subject, or replace its row, and update the attributes that describe the sensors."""
@@ -137,39 +158,68 @@ class MultiTaskClassifier(SubjectClassifier):
         self.coef_ = np.stack(rows).astype(self.coef_.dtype)
         self.intercept_ = np.array(intercepts, dtype=self.intercept_.dtype)
         self._labels = labels
-        self._set_sensors(self._partition, self.coef_, Objective.of(self, self.q).norm_order)
+        self._set_sensors(self._partition, self.coef_, Objective.without_noise(self, self.q).norm_order)
 
     @property
     def _partition(self) -> Groups:
         """The sensors, as a partition of the features."""
         return Groups(self.groups_.copy(), self._group_index.copy())
 
-    def _keep_joint(self, data: SubjectTrials, joint: SubjectTrials, stack: Stack, solution: Solution) -> None:
+    def _joint_noise(self, stack: Stack, joint: SubjectTrials, weights: np.ndarray) -> JointNoise | None:
+        """Return the noise of the K problems of a stack, given weights (n, K) without class weights."""
+        given = self.noise
+        if self.align:
+            if given is not None:
+                raise ValueError("align=True is the former name of noise='kronecker'; give noise alone.")
+            warnings.warn(
+                "align=True is deprecated and will be removed in the next version: use noise='kronecker', which "
+                "replaces it.",
+                FutureWarning,
+                stacklevel=TO_THE_USER,
+            )
+            given = "kronecker"
+        noise = JointNoise.of(given, stack, joint, weights)
+        if noise is not None:
+            noise.check_enough_trials(self.classes_)
+        return noise
+
+    def _keep_joint(
+        self, data: SubjectTrials, joint: SubjectTrials, stack: Stack, solution: Solution, noise: JointNoise | None
+    ) -> None:
         """Set the fitted attributes from the joint problem, then fit the subjects in ``asymmetric``."""
-        self._keep(joint.trials, stack, solution, Objective.of(self, self.q).norm_order)
+        self._keep(joint.trials, stack, solution, Objective.without_noise(self, self.q).norm_order)
         self._group_weights = stack.group_weights[0, :, -1]
         self._group_index = stack.groups.index.copy()
         self._keep_mean(joint.subjects.labels)
-        self.mean_aligned_coef_ = None
-        if self.align:
-            W = solution.W[0, :, :, -1]
-            self.mean_aligned_coef_ = stack.metric.apply(solution.W)[0, :, :, -1].mean(axis=0)
-            own = [
-                np.average(joint.trials.matrix[rows], axis=0, weights=joint.weights[rows])
-                for rows in joint.subjects.rows
-            ]
-            self._mean_score = float(np.mean(np.sum(own * W, axis=1) + solution.b[0, :, -1]))
+        self._keep_noise(joint, solution, noise)
         listed = [label for label in data.subjects.labels if label not in self._labels]
         for label in listed:
             self._put(label, *self._asymmetric_classifier(data.take([label])))
         order = [self._labels.index(label) for label in data.subjects.labels]
         self.coef_, self.intercept_, self._labels = self.coef_[order], self.intercept_[order], data.subjects.labels
         self._covariance_features = np.flatnonzero(self.group_norms_[self._group_index])
-        self.newcomer_covariance_ = None if self.align else within_covariance(stack, self._covariance_features)
+        plain = noise is None
+        self.newcomer_covariance_ = within_covariance(stack, self._covariance_features) if plain else None
+
+    def _keep_noise(self, joint: SubjectTrials, solution: Solution, noise: JointNoise | None) -> None:
+        """Keep what a new subject needs of the noise of the known subjects."""
+        self.mean_aligned_coef_ = None  # only model files of version 0.1.0 have one
+        self.mean_white_coef_ = self.mean_noise_ = self._noise_features = self._noise_name = None
+        if noise is None:
+            return
+        W, b = solution.W[0, :, :, -1], solution.b[0, :, -1]
+        prior = NoisePrior.of(noise, W)
+        self.mean_white_coef_, self.mean_noise_ = prior.coef, prior.mean_noise
+        self._noise_features, self._noise_name = prior.features, prior.noise
+        self._n_joint = len(W)
+        means = [
+            np.average(joint.trials.matrix[rows], axis=0, weights=joint.weights[rows]) for rows in joint.subjects.rows
+        ]
+        self._mean_score = float(np.mean(np.sum(means * W, axis=1) + b))
 
     def _rehearse(self, joint: SubjectTrials) -> None:
         """With ``rehearse=True``, make the leave-one-subject-out trial of adaptation and keep its table of gains."""
-        self.newcomer_trials_ = self.newcomer_gains_ = None
+        self.newcomer_trials_ = self.newcomer_gains_ = self.transfer_auc_ = None
         if not self.rehearse:
             return
 
@@ -177,25 +227,26 @@ class MultiTaskClassifier(SubjectClassifier):
             return self._balanced(data, data.weights * mask)
 
         cell = self._alpha(), self._similarity()
-        how = Objective.of(self, self.q), SolverOptions.of(self)
-        table = Rehearsal(*how, joint, self._group_weights, *cell, weigh, self.align).gains()
-        if table is not None:
-            self.newcomer_trials_, self.newcomer_gains_ = table
+        how = Objective.without_noise(self, self.q), SolverOptions.of(self)
+        noise = "kronecker" if self.align else self.noise
+        found = Rehearsal(*how, joint, self._group_weights, *cell, weigh, noise).run()
+        if found is not None:
+            self.newcomer_trials_, self.newcomer_gains_ = found.sizes, found.gains
+            self.transfer_auc_ = float(found.transferred.mean())
+            found.warn_of_chance()
 
     def _asymmetric_classifier(self, data: SubjectTrials) -> tuple[np.ndarray, float]:
         """Fit a subject listed in ``asymmetric``; with trials of one class only it gets the mean classifier."""
-        center, metric, used = self.mean_coef_, None, data.weights > 0
-        if self.align and used.sum() >= FEWEST_TRIALS:
-            own = alignment(data.trials.matrix, data.weights, self._partition)
-            if own is not None:
-                usable = np.isfinite(self._group_weights)[self._group_index]
-                center, metric = center_and_metric(own, self.mean_aligned_coef_, usable)
-        if len(np.unique(data.signs[used])) < 2:
-            return center, self._intercept_without_labels(center, metric, data.trials.matrix[used])
-        weights, how = self._balanced(data, data.weights), (Objective.of(self, self.q), SolverOptions.of(self))
-        problem = AdaptationProblem(*how, data.trials, data.signs, center, self._alpha(), self._group_weights, metric)
-        W, b = problem.solve(weights[:, None], np.array([self._similarity()]))
-        return W[0, :, 0], b[0, 0]
+        used = data.weights > 0
+        signs = data.signs[used] if len(np.unique(data.signs[used])) > 1 else None
+        problem = self._adaptation(data.trials, data.signs, self._group_weights)
+        # without noise by the plain distance, as in the joint problem; M of `adapt` is for new subjects
+        prior = PlainPrior(self.mean_coef_) if self.mean_white_coef_ is None else self._prior()
+        placed = prior.place(problem, data.trials.matrix[used], signs)
+        if signs is None:
+            return placed.center, self._intercept_without_labels(placed, data.trials.matrix[used])
+        W, b = placed.problem.solve(self._balanced(data, data.weights)[:, None], np.array([self._similarity()]))
+        return placed.restored(W[0, :, 0]), b[0, 0]
 
     def _joint(self, data: SubjectTrials) -> SubjectTrials:
         """Return the trials of the subjects of the joint problem; each must have both classes."""
@@ -210,7 +261,7 @@ class MultiTaskClassifier(SubjectClassifier):
             raise ValueError(
                 f"{given}_target_labeled was given without {missing}_target_labeled; give both or neither."
             )
-        if self.align and unlabeled is not None and (X is None or not len(X)):
+        if self.mean_white_coef_ is not None and unlabeled is not None and (X is None or not len(X)):
             self.adapt(unlabeled)
         elif X is not None:
             self.adapt(X, y)
@@ -219,6 +270,21 @@ class MultiTaskClassifier(SubjectClassifier):
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
         return tags
+
+
+def _warn_of_chance(signs: np.ndarray, scores: np.ndarray) -> None:
+    """Warn if the classifier of the others is at or below chance level on the trials of a new subject."""
+    if not scores.any() or min((signs > 0).sum(), (signs < 0).sum()) < _FEWEST_TO_JUDGE:
+        return
+    own = float(auc(signs, scores[:, None])[0])
+    if own <= CHANCE:
+        warnings.warn(
+            f"The mean classifier of the known subjects has an AUC of {own:.3f} on the {len(signs)} labelled trials "
+            f"of the new subject, which is not above chance level ({CHANCE}). Check the labels and the order of the "
+            "channels; the result relies on the new subject's own trials.",
+            UserWarning,
+            stacklevel=TO_THE_USER,
+        )
 
 
 def _signs(y, classes: np.ndarray, n_trials: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """`MultiTaskGroupSVCCV`: the joint fit with alpha and similarity chosen by cross-validation within each subject."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter
@@ -21,16 +21,18 @@ from mixnorm.estimators.folds import Divisions, Fold, cv_routing, route
 from mixnorm.estimators.inputs import all_or_nothing
 from mixnorm.estimators.objective import Objective, check_alphas, warn_unconverged
 from mixnorm.estimators.svc import second_stage
-from mixnorm.execution import SolverOptions, solve
-from mixnorm.subjects.alignment import with_alignment
+from mixnorm.execution import SolverOptions
 from mixnorm.subjects.classifier import SubjectTrials, check_scores, fewest_of_a_class, score_subjects, split_subjects
 from mixnorm.subjects.joint import joint_stack
 from mixnorm.subjects.multitask import check_similarity
 from mixnorm.subjects.multitask_classifier import MultiTaskClassifier
+from mixnorm.subjects.noise import JointNoise, solve_joint
 
 #: Smallest and largest positive similarity of an automatic grid. The unit is the mean square of the features divided
 #: by the number of subjects T, the curvature of one subject's loss: at 1 both terms have about the same influence.
 SIMILARITY_RANGE = (1e-2, 1e2)
+#: The same for ℓ2 with noise, in units of alpha/2 (see `similarity_table`).
+RATIO_RANGE = (0.3, 100.0)
 
 
 class MultiTaskGroupSVCCV(MultiTaskClassifier):
@@ -45,12 +47,14 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         A number: a log grid from alpha_max (on all training data) down to 1e-3 of it.
     similarities : int or sequence of floats
         A number S: 0 and S − 1 values log-spaced from 1e-2 to 1e2. Their unit is the mean square of the features
-        divided by the number of subjects, which is the curvature of one subject's loss; with ``align=True``, where
-        trials are whitened, it is 1 divided by the number of subjects. A sequence: as given.
-    penalty, q, groups, group_weights, adaptive, align, asymmetric, fit_intercept, class_weight, tol, max_iter, solver
+        divided by the number of subjects, which is the curvature of one subject's loss. With ``penalty="l2"`` and
+        ``noise``: 0 and S − 1 values log-spaced from 0.3 to 100 in units of alpha/2, another one for every alpha; the
+        ratio says how much a classifier takes over from the mean. A sequence: as given.
+    penalty, q, noise, groups, group_weights, adaptive, align, asymmetric, fit_intercept, class_weight
+    tol, max_iter, solver
         As in `MultiTaskGroupSVC`. Adaptive: as in `GroupSVCCV`, with the first stage at the (alpha, similarity) that
-        cross-validation with plain weights chooses. With ``align=True`` the covariances of a subject, which do not
-        depend on labels, are estimated once from all its training trials and used in all folds.
+        cross-validation with plain weights chooses. The noise of a subject is estimated in every fold from its
+        training trials alone.
     cv : int, splitter, iterable of splits, or None
         Divides the trials of each subject separately; an iterable of splits divides all trials at once. None: two
         divisions, one into three stratified folds in order and one into five shuffled ones, or fewer folds if a
@@ -67,13 +71,14 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     rehearse : bool
         As in `MultiTaskGroupSVC`, at the chosen alpha and similarity.
     n_jobs : int or None
-        Number of folds fitted in parallel, as in joblib.
+        Number of folds fitted in parallel, as in joblib; on the workers of a dask cluster inside
+        ``joblib.parallel_config("dask")``. The results are the same.
 
     Attributes
     ----------
     alpha_, similarity_ : float
         The chosen values.
-    alphas_, similarities_ : ndarrays of shape (A,) and (S,)
+    alphas_, similarities_ : ndarrays of shape (A,) and (S,), or (S, A) where every alpha has its own similarities
     scores_ : ndarray of shape (S, A, folds)
         Means over subjects.
     n_selected_ : ndarray of shape (S, A)
@@ -82,7 +87,8 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         Label of every subject of the joint fit → its sigmoid, as ``calibration_`` of `GroupSVCCV`; None → that of the
         held-out scores of all subjects, which any other subject gets.
     subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_
-    mean_aligned_coef_, newcomer_trials_, newcomer_gains_, newcomer_covariance_, dual_gap_, objective_, n_iter_
+    mean_white_coef_, mean_noise_, transfer_auc_, newcomer_trials_, newcomer_gains_, newcomer_covariance_
+    dual_gap_, objective_, n_iter_
         Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
 
     Examples
@@ -105,6 +111,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         similarities=6,
         penalty="group",
         q=2.0,
+        noise=None,
         groups=None,
         group_weights=None,
         adaptive=False,
@@ -126,6 +133,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         self.similarities = similarities
         self.penalty = penalty
         self.q = q
+        self.noise = noise
         self.groups = groups
         self.group_weights = group_weights
         self.adaptive = adaptive
@@ -172,7 +180,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         self
         """
         check_rule(self.rule, self.max_sensors, ("best", "1se", "centre"))
-        objective, options = Objective.of(self, self.q), SolverOptions.of(self)
+        objective, options = Objective.without_noise(self, self.q), SolverOptions.of(self)
         data = self._read(X, y, subjects, sample_weight)
         joint = self._joint(data)
         routed = route(self, params, sample_weight)
@@ -181,38 +189,41 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         folds = split_subjects(cv, joint, labels, _rows_of(routed.split, data, joint))
         columns = self._columns(joint, folds)
         stack = joint_stack(objective, joint.trials, joint.signs, columns, joint.subjects)
-        if self.align:
-            stack = with_alignment(stack, joint)
+        trained = [*(joint.weights * fold.train for fold in folds), joint.weights]
+        noise = self._joint_noise(stack, joint, np.stack(trained, axis=1))
         scorer = _Scorer(joint, labels, folds, self.scoring, _rows_of(routed.score, data, joint))
-        candidates = self._candidates(stack, options, scorer)
+        candidates = self._candidates(_Grid(stack, noise, options), scorer)
         found, place = self._choose(candidates)
         warn_unconverged((s for one in candidates for s in one.solutions), self.tol, stacklevel=4)
-        self._keep_joint(data, joint, found.stack, found.solutions[place])
+        self._keep_joint(data, joint, found.stack, found.solutions[place], noise)
         self._calibrate(joint, folds, found.solutions[place])
         self._rehearse(joint)
         self._adapt_to_target(X_target_labeled, y_target_labeled, X_target_unlabeled)
         return self
 
-    def _candidates(self, stack: Stack, options: SolverOptions, score: "_Scorer") -> list[Choice]:
+    def _candidates(self, grid: "_Grid", score: "_Scorer") -> list[Choice]:
         """Solve and score the grid, one candidate for each similarity; for the adaptive norm, twice."""
-        found = self._grid(stack, options, score)
+        found = self._solved(grid, score)
         if not self.adaptive:
             return found
         s, a = choose(found, "best", None)
-        return self._grid(second_stage(stack, found[s].solutions[a], self.q), options, score)
+        second = second_stage(grid.stack, found[s].solutions[a], self.q)
+        return self._solved(replace(grid, stack=second), score)
 
-    def _grid(self, stack: Stack, options: SolverOptions, score: "_Scorer") -> list[Choice]:
-        self.alphas_ = alphas = check_alphas(self.alphas, stack)
-        self.similarities_ = similarities = check_similarities(self.similarities, stack)
-        cells = _grid_order(alphas, len(similarities))
-        alpha_of, similarity_of = (
-            np.repeat(np.array([values[place] for place in places])[:, None, None], stack.shape[-1], axis=2)
-            for values, places in zip((alphas, similarities), zip(*cells, strict=True), strict=True)
-        )
-        solutions = solve(stack, alpha_of, options, similarity_of, self.n_jobs)
+    def _solved(self, grid: "_Grid", score: "_Scorer") -> list[Choice]:
+        stack, noise = grid.stack, grid.noise
+        self.alphas_ = alphas = check_alphas(self.alphas, stack, has_noise=noise is not None)
+        table = similarity_table(self.similarities, alphas, stack, noise is not None)
+        self.similarities_ = table if table.shape[1] > 1 else table[:, 0]
+        table = np.broadcast_to(table, (len(table), len(alphas)))
+        cells = _grid_order(alphas, len(table))
+        alpha_of = np.array([alphas[a] for a, _ in cells])
+        similarity_of = np.array([table[s, a] for a, s in cells])
+        grids = [np.repeat(values[:, None, None], stack.shape[-1], axis=2) for values in (alpha_of, similarity_of)]
+        solutions = solve_joint(noise, stack, grids[0], grid.options, grids[1], self.n_jobs)
         solved = dict(zip(cells, solutions, strict=True))
         found = []
-        for s in range(len(similarities)):
+        for s in range(len(table)):
             solutions = [solved[a, s] for a in range(len(alphas))]
             found.append(Choice(stack, alphas, solutions, score(solutions), count_selected(stack, solutions)))
         return found
@@ -220,9 +231,11 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     def _choose(self, candidates: list[Choice]) -> tuple[Choice, int]:
         """Set the chosen values, and return the candidate and the index of the alpha in it."""
         # `choose` takes the first of equal candidates. The largest similarity comes first, so that it is preferred.
-        order = np.argsort(-self.similarities_, kind="stable")
+        table = self.similarities_.reshape(len(candidates), -1)
+        order = np.argsort(-table[:, 0], kind="stable")
         s, a = choose([candidates[s] for s in order], self.rule, self.max_sensors)
-        self.alpha_, self.similarity_ = float(self.alphas_[a]), float(self.similarities_[order[s]])
+        similarities = np.broadcast_to(table, (len(table), len(self.alphas_)))
+        self.alpha_, self.similarity_ = float(self.alphas_[a]), float(similarities[order[s], a])
         self.scores_ = np.stack([c.scores for c in candidates])
         self.n_selected_ = np.stack([c.n_selected for c in candidates])
         return candidates[order[s]], a
@@ -278,6 +291,15 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
 
 
 @dataclass(frozen=True, eq=False)
+class _Grid:
+    """The folds and the refit, to be solved at a grid of alphas and similarities."""
+
+    stack: Stack
+    noise: JointNoise | None
+    options: SolverOptions
+
+
+@dataclass(frozen=True, eq=False)
 class _Scorer:
     """Computes the scores of all folds of a solved grid; column k of a solution is the model of fold k."""
 
@@ -298,21 +320,29 @@ class _Scorer:
         return np.stack(columns, axis=1)
 
 
-def check_similarities(similarities, stack: Stack) -> np.ndarray:
-    """Return the similarities (S,): as given, or 0 and a log grid in units of mean(x²)/T (1/T with a metric)."""
+def similarity_table(similarities, alphas: np.ndarray, stack: Stack, has_noise: bool) -> np.ndarray:
+    """Return the similarities (S, 1), or (S, A) where there is another one for every alpha.
+
+    As given, or 0 and a log grid: for ℓ2 with noise in units of alpha/2, otherwise in units of mean(x²)/T. In the
+    limit of a large alpha, ℓ2 with noise gives v_t ∝ δ_t + (2 similarity/alpha) δ̄, where δ_t is the difference of the
+    class means of subject t in white coordinates: what a subject takes over from the others depends on the ratio.
+    """
     if isinstance(similarities, int | np.integer) and not isinstance(similarities, bool):
         if similarities < 1:
             raise ValueError(
                 f"Invalid value for the 'similarities' parameter. Allowed are numbers from 1, but got {similarities}."
             )
+        if has_noise and not stack.penalty.is_norm:
+            ratios = np.concatenate([[0.0], np.geomspace(*RATIO_RANGE, similarities - 1)])
+            return ratios[:, None] * alphas / 2
         used = stack.trial_weight[0, :, :, -1]
-        square = float(np.sum(used[..., None] * stack.X[0] ** 2)) / stack.shape[3]
-        unit = (square if square > 0 and stack.metric is None else 1.0) / stack.shape[1]
-        return np.concatenate([[0.0], unit * np.geomspace(*SIMILARITY_RANGE, similarities - 1)])
+        square = float(np.einsum("tn,tnd,tnd->", used, stack.X[0], stack.X[0])) / stack.shape[3]
+        unit = (square if square > 0 else 1.0) / stack.shape[1]
+        return np.concatenate([[0.0], unit * np.geomspace(*SIMILARITY_RANGE, similarities - 1)])[:, None]
     values = np.asarray(similarities, dtype=float)
     if values.ndim != 1 or not len(values):
         raise ValueError("similarities must be a number or a non-empty sequence of numbers.")
-    return np.array([check_similarity(value) for value in values.tolist()])
+    return np.array([check_similarity(value) for value in values.tolist()])[:, None]
 
 
 def _grid_order(alphas: np.ndarray, n_similarities: int) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from mixnorm.core.metric import DenseMetric
 from mixnorm.core.problem import Stack
 
 #: ρ, the share of the plain distance, which makes M positive definite. The AUC hardly depends on it around this value
-#: (benchmarks/many_subjects.md).
+#: (benchmarks/many_subjects_0.1.md).
 PLAIN_SHARE = 0.03
 #: With more features than this M is the identity: one step of the new subject's fit would take seconds, and C would
 #: make a model file many megabytes large.

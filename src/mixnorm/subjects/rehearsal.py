@@ -9,21 +9,22 @@ The result is a small table: for several numbers of calibration trials and every
 strength ∞, as a mean over subjects. Only this table is stored with the model, not the trials.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mixnorm.core.groups import Groups
-from mixnorm.core.metric import Metric
 from mixnorm.estimators.folds import auc
 from mixnorm.estimators.objective import Objective
-from mixnorm.execution import SolverOptions, solve
+from mixnorm.estimators.svc import TO_THE_USER
+from mixnorm.execution import SolverOptions
 from mixnorm.subjects.adaptation import STRENGTHS, AdaptationProblem, n_worth_trying
-from mixnorm.subjects.alignment import new_subjects_center_and_metric, with_alignment
 from mixnorm.subjects.classifier import SubjectTrials
 from mixnorm.subjects.joint import joint_stack
 from mixnorm.subjects.new_subject_metric import new_subject_metric, within_covariance
+from mixnorm.subjects.noise import JointNoise, solve_joint
+from mixnorm.subjects.prior import NoisePrior, PlainPrior, Prior, new_subject_alpha
 
 #: Largest number of parts that the subjects are divided into; the joint problem is solved once for each part. With
 #: fewer parts more subjects are left out at a time. The mean of the others is then over fewer subjects than the mean
@@ -35,6 +36,8 @@ _DRAWS = 2
 _FEWEST, _RATIO = 12, 3
 #: Relative gap of the joint problem at which its mean classifier is accurate enough to compare AUCs.
 _TOL = 1e-3
+#: AUC of a classifier that knows nothing.
+CHANCE = 0.5
 
 #: Returns the weights (n,) of the trials in a mask (n,), class weights included.
 Weigh = Callable[[SubjectTrials, np.ndarray], np.ndarray]
@@ -54,10 +57,10 @@ class Rehearsal:
     alpha: float
     similarity: float
     weigh: Weigh
-    align: bool = False
+    noise: str | np.ndarray | dict | None = None
 
-    def gains(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return numbers of calibration trials (M,) and the mean gains (M, S); None if there is no gain to average.
+    def run(self) -> "Rehearsed | None":
+        """Return the gains of all strengths, and how well the classifiers of the others transfer; None without any.
 
         At least three subjects are needed, so that two remain for a joint problem, and enough trials of some subject
         for both calibration and test.
@@ -66,85 +69,97 @@ class Rehearsal:
         if len(labels) < 3:
             return None
         sizes = _sizes([len(rows) for rows in self.data.subjects.rows])
-        found = [[] for _ in sizes]
+        found: list[list[np.ndarray]] = [[] for _ in sizes]
+        transferred = []
         n_parts = min(_PARTS, len(labels))
         for left_out in (labels[part::n_parts] for part in range(n_parts)):
-            others = self.data.take([label for label in labels if label not in left_out])
-            mean = self._mean_classifier(others)
+            others = self._others(self.data.take([label for label in labels if label not in left_out]))
             for label in left_out:
-                for gains, size in zip(found, sizes, strict=True):
-                    gains += self._gains_of(self.data.take([label]), mean, size)
+                aucs = [self._aucs_of(self.data.take([label]), others, size) for size in sizes]
+                for gains, own in zip(found, aucs, strict=True):
+                    gains += [each - each[0] for each in own]
+                transferred += [np.mean([each[0] for own in aucs for each in own])] if any(aucs) else []
         kept = [m for m, gains in enumerate(found) if gains]
         if not kept:
             return None
-        return sizes[kept], np.stack([np.mean(found[m], axis=0) for m in kept])
+        return Rehearsed(sizes[kept], np.stack([np.mean(found[m], axis=0) for m in kept]), np.array(transferred))
 
-    def _mean_classifier(self, others: SubjectTrials) -> "_Mean":
-        """Solve the joint problem of the remaining subjects and return their mean classifier."""
+    def _others(self, others: SubjectTrials) -> "_Others":
+        """Solve the joint problem of the remaining subjects and return what they hand over."""
         weights = self.weigh(others, np.ones(len(others.signs), dtype=bool))
         stack = joint_stack(self.objective, others.trials, others.signs, weights[:, None], others.subjects)
         stack = replace(stack, group_weights=self.group_weights[None, :, None])
-        if self.align:
-            stack = with_alignment(stack, others)
+        given = self.noise
+        if isinstance(given, dict):
+            given = {label: given[label] for label in others.subjects.labels}
+        noise = JointNoise.of(given, stack, others, others.weights[:, None])
         options = replace(self.options, tol=max(self.options.tol, _TOL))
-        W = solve(stack, np.full((1, 1, 1), self.alpha), options, np.full((1, 1, 1), self.similarity))[0].W
+        cell = np.full((1, 1, 1), self.alpha), options, np.full((1, 1, 1), self.similarity)
+        W = solve_joint(noise, stack, *cell)[0].W
         chosen = (stack.groups.to_blocks(W) != 0).any(axis=2)[0, :, 0]
-        mean, beta = W[0, :, :, 0].mean(axis=0), np.where(chosen, self.group_weights, np.inf)
-        if self.align:
-            aligned_mean = stack.metric.apply(W)[0, :, :, 0].mean(axis=0)
-            return _Mean(mean, beta, aligned_coef=aligned_mean, groups=stack.groups)
-        return _Mean(
-            mean, beta, new_subject_metric(within_covariance(stack, np.flatnonzero(chosen[stack.groups.index])))
-        )
+        beta, W = np.where(chosen, self.group_weights, np.inf), W[0, :, :, 0]
+        if noise is not None:
+            return _Others(NoisePrior.of(noise, W), beta, new_subject_alpha(self.alpha, self.objective, len(W)))
+        metric = new_subject_metric(within_covariance(stack, np.flatnonzero(chosen[stack.groups.index])))
+        return _Others(PlainPrior(W.mean(axis=0), metric), beta, self.alpha)
 
-    def _gains_of(self, own: SubjectTrials, mean: "_Mean", size: float) -> list[np.ndarray]:
-        """Return the gains (S,) of one subject in every draw of ``size`` trials; an empty list if it has too few.
+    def _aucs_of(self, own: SubjectTrials, others: "_Others", size: float) -> list[np.ndarray]:
+        """Return the AUCs (S,) of one subject in every draw of ``size`` trials; an empty list if it has too few.
 
-        Strengths that are too small to be tried (`n_worth_trying`) get the gain of the smallest one that is tried.
+        Strengths that are too small to be tried (`n_worth_trying`) get the AUC of the smallest one that is tried.
         """
         tried, found = n_worth_trying(size), []
         for mask in _draws(own.signs, own.weights > 0, size):
-            center, metric = mean.center_and_metric(own.trials.matrix[mask])
-            how = self.objective, self.options, own.trials, own.signs
-            problem = AdaptationProblem(*how, center, self.alpha, mean.group_weights, metric, rough=True)
+            nowhere = np.zeros(own.trials.matrix.shape[1])
+            how = self.objective, self.options, own.trials, own.signs, nowhere, others.alpha, others.group_weights
+            start = AdaptationProblem(*how, rough=True)
+            problem = others.prior.place(start, own.trials.matrix[mask], own.signs[mask]).problem
             W, _ = problem.solve(self.weigh(own, mask)[:, None], problem.unit * STRENGTHS[:tried])
             rest = ~mask & (own.weights > 0)
-            aucs = auc(own.signs[rest], own.trials.matrix[rest] @ W[:, :, 0].T)
-            found.append(np.pad(aucs - aucs[0], (0, len(STRENGTHS) - tried), mode="edge"))
+            aucs = auc(own.signs[rest], problem.trials.matrix[rest] @ W[:, :, 0].T)
+            found.append(np.pad(aucs, (0, len(STRENGTHS) - tried), mode="edge"))
         return found
 
 
 @dataclass(frozen=True, eq=False)
-class _Mean:
-    """The mean classifier of some subjects, and how another subject is regularised towards it.
+class Rehearsed:
+    """What a rehearsal found.
 
     Attributes
     ----------
-    coef : ndarray of shape (d,)
-        w̄.
-    group_weights : ndarray of shape (G,)
-        β; ∞ for the sensors that these subjects did not select.
-    metric : Metric or None
-        M; None: the identity, or with ``align=True`` estimated from the trials of the other subject.
-    aligned_coef : ndarray of shape (d,), or None
-        v̄, with ``align=True``.
-    groups : Groups or None
-        The sensors, with ``align=True``.
+    sizes : ndarray of shape (M,)
+        Numbers of calibration trials.
+    gains : ndarray of shape (M, S)
+        AUC of every strength minus that of strength ∞, as a mean over subjects.
+    transferred : ndarray of shape (T,)
+        AUC of strength ∞, the classifier of the others, on every subject left out.
     """
 
-    coef: np.ndarray
-    group_weights: np.ndarray
-    metric: Metric | None = None
-    aligned_coef: np.ndarray | None = None
-    groups: Groups | None = None
+    sizes: np.ndarray
+    gains: np.ndarray
+    transferred: np.ndarray
 
-    def center_and_metric(self, X: np.ndarray) -> tuple[np.ndarray, Metric | None]:
-        """Return the w̄ (d,) that a subject with trials X (n, d) is regularised towards, and M."""
-        found = None
-        if self.aligned_coef is not None:
-            usable = np.isfinite(self.group_weights)[self.groups.index]
-            found = new_subjects_center_and_metric(X, self.groups, self.aligned_coef, usable)
-        return (self.coef, self.metric) if found is None else found
+    def warn_of_chance(self) -> None:
+        """Warn if the classifiers of other subjects are at chance level, within one standard error, or below it."""
+        mean, n = self.transferred.mean(), len(self.transferred)
+        error = self.transferred.std(ddof=1) / np.sqrt(n) if n > 1 else 0.0
+        if mean - error <= CHANCE:
+            warnings.warn(
+                f"Classifiers do not transfer between these subjects: on a subject that was left out, the mean of the "
+                f"others has an AUC of {mean:.3f} ± {error:.3f} ({n} subjects), which is not above chance level "
+                f"({CHANCE}). Check the labels of each subject; give a new subject calibration trials of its own.",
+                UserWarning,
+                stacklevel=TO_THE_USER + 1,
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Others:
+    """What the remaining subjects hand over: their prior, β (G,) of their sensors, and alpha of another subject."""
+
+    prior: Prior
+    group_weights: np.ndarray
+    alpha: float
 
 
 def expected_gains(sizes: np.ndarray, gains: np.ndarray, n_trials: int) -> np.ndarray:

@@ -1,0 +1,153 @@
+"""A decoder of several subjects who were learned together, and of new ones: scalers and classifiers by subject."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixnorm.core.schema import Many, SchemaError, Text, check
+from mixnorm.eeg.decoder import NESTED, Decoder, nested_classifier, scaler_arrays, scaler_from
+from mixnorm.eeg.decoder_schema import check_decoder
+from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.preparation import Preparation
+from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording
+from mixnorm.eeg.scaling import ChannelScaler
+from mixnorm.eeg.splitting import InOrder
+from mixnorm.subjects.multitask_cv import MultiTaskGroupSVCCV
+from mixnorm.subjects.single import single_classifier
+
+#: Keys of the header that are not those of the decoder of one subject.
+_OF_COHORT = ("classifier", "classifier_class", "subjects")
+
+
+def default_joint_classifier(**options: Any) -> MultiTaskGroupSVCCV:
+    """Return `MultiTaskGroupSVCCV` with the structured noise of each subject and inner folds of whole characters."""
+    return MultiTaskGroupSVCCV(**({"penalty": "l2", "noise": "structured", "cv": InOrder()} | options))
+
+
+@dataclass(frozen=True)
+class CohortDecoder:
+    """From recordings of several subjects to a decoder for each of them, and for new subjects.
+
+    Attributes
+    ----------
+    preparation, sfreq, ch_names, feature_names, times
+        As in `Decoder`.
+    scalers : dict of ChannelScaler
+        By subject: every subject's channels are scaled by its own trials.
+    classifier : fitted MultiTaskGroupSVCCV
+    """
+
+    preparation: Preparation
+    sfreq: float
+    ch_names: tuple[str, ...]
+    feature_names: tuple[str, ...]
+    times: NDArray[np.float64] = field(repr=False)
+    scalers: dict[str, ChannelScaler] = field(repr=False)
+    classifier: MultiTaskGroupSVCCV = field(repr=False)
+
+    @classmethod
+    def from_design(
+        cls, design: Design, ch_names: Sequence[str] | None = None, classifier: MultiTaskGroupSVCCV | None = None
+    ) -> CohortDecoder:
+        """Fit on a design of at least two subjects; `ch_names`: all channels, where a reference was taken out."""
+        X, y, groups = design.to_sklearn()
+        names = list(dict.fromkeys(design.subject.tolist()))
+        if len(names) < 2:
+            raise ValueError(
+                f"A joint fit needs recordings of at least two subjects, but all are of {names[0]!r}. Name the "
+                "subject of each recording with subjects=…, or use a method for one subject."
+            )
+        scalers, scaled = {}, np.empty_like(X)
+        for name in names:
+            mine = design.subject == name
+            scalers[name] = design.preparation.scaler().fit(X[mine])
+            scaled[mine] = scalers[name].transform(X[mine])
+        model = default_joint_classifier() if classifier is None else classifier
+        model.fit(scaled, y, subjects=design.subject, groups=groups)
+        needed = tuple(ch_names or design.ch_names)
+        return cls(design.preparation, design.sfreq, needed, design.ch_names, design.times, scalers, model)
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The subjects that have a decoder, new ones last."""
+        return tuple(self.classifier.subjects_.tolist())
+
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """Names of the electrodes the classifiers use."""
+        return tuple(self.feature_names[int(group)] for group in self.classifier.selected_groups_)
+
+    def of_subject(self, subject: str) -> Decoder:
+        """Return the decoder of one subject."""
+        return self._decoder(self.scalers.get(subject), single_classifier(self.classifier, subject))
+
+    def adapted(self, recordings: Sequence[Recording | EpochedRecording], labels: bool = True) -> Decoder:
+        """Return the decoder of a new subject, from calibration recordings; this object does not change.
+
+        Parameters
+        ----------
+        recordings : recordings of the new subject
+            With or without labels. Trials without a label set the scale and the noise only.
+        labels : bool
+            Whether to use labels where the recordings have them.
+        """
+        matched = [self._plain().matched(recording) for recording in recordings]
+        design = prepare(matched, self.preparation)
+        scaler = self.preparation.scaler().fit(design.X)
+        known = (design.y != UNKNOWN) & labels
+        model = MultiTaskGroupSVCCV._from_archive(*self.classifier._to_archive())  # a copy that `adapt` may change
+        if known.any():
+            model.adapt(scaler.transform(design.X[known]), design.y[known], subject="new")
+        else:
+            model.adapt(scaler.transform(design.X), subject="new")
+        return self._decoder(scaler, single_classifier(model, "new"))
+
+    def _plain(self) -> Decoder:
+        return self._decoder(None, None)
+
+    def _decoder(self, scaler: ChannelScaler | None, classifier: Any) -> Decoder:
+        about = self.preparation, self.sfreq, self.ch_names, self.feature_names, self.times
+        return Decoder(*about, scaler, classifier)
+
+    def _to_archive(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Header (plain JSON) and arrays for `mixnorm.save`: those of a decoder, and a scaler for each subject."""
+        header, arrays = replace(
+            self._plain(), scaler=next(iter(self.scalers.values())), classifier=self.classifier
+        )._to_archive()
+        arrays = {name: array for name, array in arrays.items() if not name.startswith("scaler/")}
+        for place, scaler in enumerate(self.scalers.values()):
+            arrays |= {f"scaler-{place}/{name}": array for name, array in scaler_arrays(scaler).items()}
+        return header | {"subjects": list(self.scalers)}, arrays
+
+    @classmethod
+    def _from_archive(cls, header: dict[str, Any], arrays: dict[str, NDArray]) -> CohortDecoder:
+        """The decoder that `_to_archive` described; everything is checked before it is used, subject by subject."""
+        nested = {name.removeprefix(NESTED): array for name, array in arrays.items() if name.startswith(NESTED)}
+        classifier = nested_classifier(header, nested, {"MultiTaskGroupSVCCV": MultiTaskGroupSVCCV})
+        check(Many(Text(), least=1, most=100_000), subjects := header.get("subjects"), "'subjects'")
+        others = {key: value for key, value in header.items() if key not in _OF_COHORT}
+        own = {name: array for name, array in arrays.items() if not name.startswith(NESTED)}
+        scalers = {}
+        for place, subject in enumerate(subjects):
+            prefix = f"scaler-{place}/"
+            learned = {name.removeprefix(prefix): own.pop(name) for name in list(own) if name.startswith(prefix)}
+            values = others | {f"scaler/{name}": array for name, array in learned.items()}
+            check_decoder(values | {"times": arrays.get("times")}, classifier)
+            preparation = Preparation.from_dict(header["preparation"])
+            scalers[subject] = scaler_from(preparation, learned)
+        if len(scalers) < len(subjects) or set(own) != {"times"}:
+            raise SchemaError("'subjects' must be names that differ, each with one scaler.")
+        return cls(
+            preparation=preparation,
+            sfreq=np.nan if header["sfreq"] is None else float(header["sfreq"]),
+            ch_names=tuple(header["ch_names"]),
+            feature_names=tuple(header["feature_names"]),
+            times=arrays["times"],
+            scalers=scalers,
+            classifier=classifier,
+        )

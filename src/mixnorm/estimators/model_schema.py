@@ -9,7 +9,7 @@ To store a new class, add a line to `MODELS` and one to the table of classes in 
 ``tests/estimators/test_model_schema.py`` fails for a parameter without a line, and `save` for an attribute.
 
 Sizes: d features, T subjects (rows of ``coef_``), G sensors, A alphas, K folds, S similarities, P separate fits of a
-baseline, D features with a covariance, M numbers of trials in the rehearsal, H strengths.
+baseline, D features with a covariance, F features with noise, M numbers of trials in the rehearsal, H strengths.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from mixnorm.core.schema import (
     check,
     or_none,
 )
+from mixnorm.estimators.elimination import STRATEGIES
 from mixnorm.noise.estimates import NOISES
 from mixnorm.solvers import SOLVERS
 
@@ -63,7 +64,7 @@ PARAMETERS: dict[str, Kind] = {
     "max_sensors": or_none(Whole(0)),
     "n_jobs": or_none(Whole(-10_000, 10_000)),
     "n_sensors": Whole(1),
-    "noise": or_none(Word(*NOISES)),
+    "noise": or_none(Either(Word(*NOISES), Pairs(Label(), or_none(Word(*NOISES))))),  # by subject
     "penalty": Word("group", "l1", "l2"),
     "q": Either(_Q, Many(_Q, least=1)),
     "rehearse": Flag(),
@@ -73,6 +74,7 @@ PARAMETERS: dict[str, Kind] = {
     "similarities": Either(Whole(1, 100_000), Many(_NOT_NEGATIVE, least=1)),
     "similarity": _NOT_NEGATIVE,
     "solver": Word("auto", *SOLVERS),
+    "strategy": Word(*STRATEGIES),
     "tol": Number(0, inf, above=True),
 }
 
@@ -151,16 +153,18 @@ INPUT = Record(
         "_ch_names": or_none(Many(Text())),
         "_recording": or_none(_RECORDING),
         "groups_": Array(LABELS, "G"),
-        "group_norms_": Array("f", "G", low=0),
         "selected_groups_": Array(LABELS, "selected"),
     },
     {"feature_names_in_": Array("U", "d")},
     (_layout_agrees, _sensors_agree),
 )
 
+_NORMS = Array("f", "G", low=0)
+
 #: Linear classifiers, T rows of coefficients.
 LINEAR = INPUT | Record(
     {
+        "group_norms_": _NORMS,
         "classes_": Array(LABELS, 2),
         "coef_": Array("f", "T", "d"),
         "intercept_": Array("f", "T"),
@@ -223,6 +227,12 @@ JOINT = SUBJECTS | Record(
     {"_group_weights": Array("f", "G", low=0, high=inf), "_group_index": Array("i", "d", low=0, below="G")},
     {
         "mean_aligned_coef_": or_none(Array("f", "d")),
+        "mean_white_coef_": or_none(Array("f", "d")),
+        "mean_noise_": or_none(Array("f", "F", "F")),
+        "_noise_features": or_none(Array("i", "F", low=0, below="d")),
+        "_noise_name": or_none(Word(*NOISES)),
+        "_n_joint": Whole(1),
+        "transfer_auc_": or_none(Number(0, 1)),
         "_mean_score": Number(),
         "_covariance_features": Array("i", "D", low=0, below="d"),
         "newcomer_covariance_": or_none(Array("f", "D", "D")),
@@ -238,16 +248,23 @@ JOINT_GRID = Record(
         "alpha_": _POSITIVE,
         "similarity_": _NOT_NEGATIVE,
         "alphas_": Array("f", "A", low=0),
-        "similarities_": Array("f", "S", low=0),
+        # one for each alpha where they are in units of it
+        "similarities_": Either(Array("f", "S", low=0), Array("f", "S", "A", low=0)),
         "scores_": Array("f", "S", "A", "K"),
         "n_selected_": Array("i", "S", "A", low=0),
     },
     {"calibrations_": Pairs(or_none(Label()), _CALIBRATION)},
 )
 
+#: "path" has norms and an alpha, "elimination" an order.
 SELECTOR = INPUT | Record(
-    {"alpha_": _POSITIVE, "n_iter_": Whole(0), "_support": Array("b", "mask")},
-    {"_sklearn_output_config": Record({}, {"transform": or_none(Word("default", "pandas", "polars"))})},
+    {"n_iter_": Whole(0), "_support": Array("b", "mask")},
+    {
+        "alpha_": _POSITIVE,
+        "group_norms_": _NORMS,
+        "order_": Array(LABELS, "ordered"),
+        "_sklearn_output_config": Record({}, {"transform": or_none(Word("default", "pandas", "polars"))}),
+    },
     [_support_agrees],
 )
 

@@ -160,6 +160,19 @@ def test_the_axis_holds_the_whole_interval_and_says_what_chance_is(driver, show,
         assert seen["chance"] is None
 
 
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_table_of_letters_fits_the_window(driver, show, size):
+    wanted = selection(64)
+    right = [[min(1.0, 0.01 * n + 0.04 * r) for r in range(1, 36)] for n in range(1, 65)]
+    wanted["letters"] = {"n_characters": 32, "n_sensors": list(range(1, 65)), "right": right}
+    show(wanted, size)
+    letters = driver.execute_script(CELLS)[0]
+    assert letters["heads"] == [f"{r}×" for r in (1, 2, 3, 5, 10, 15, 20, 30, 35)]
+    assert letters["over"] <= 0
+    assert letters["cut"] == 0
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= size[0]
+
+
 def test_intervals_of_two_folds_are_called_too_wide(driver, show):
     wanted = widened(selection(64), 0.0, 1.0)
     wanted["source"]["folds"]["count"] = 2
@@ -169,7 +182,7 @@ def test_intervals_of_two_folds_are_called_too_wide(driver, show):
 
 CELLS = """
 const box = (e) => e.getBoundingClientRect();
-return [...document.querySelectorAll("table")].map((table) => ({
+return [...document.querySelectorAll("table")].filter((table) => table.tHead).map((table) => ({
   over: table.parentElement.scrollWidth - table.parentElement.clientWidth,
   cut: [...table.querySelectorAll("tbody th, tbody td")].filter((c) => c.scrollWidth > c.clientWidth + 1).length,
   heads: [...table.tHead.rows[0].cells].map((c) => c.textContent).slice(1),

@@ -57,10 +57,10 @@ def altered(rng: np.random.Generator, data: bytes) -> bytes:
     """The file with bytes changed, removed, doubled or inserted."""
     damaged = bytearray(data)
     for _ in range(rng.integers(1, 5)):
-        start = int(rng.integers(len(damaged)))
+        start = int(rng.integers(len(damaged) or 1))
         length = int(2 ** rng.uniform(0, 8))
         kind = rng.integers(5)
-        if kind == 0:
+        if kind == 0 and damaged:
             damaged[start] ^= 1 << rng.integers(8)
         elif kind == 1:
             damaged[start : start + length] = rng.bytes(min(length, len(damaged) - start))

@@ -41,9 +41,7 @@ HOSTILE = [
 def read_latex(text):
     """What LaTeX typesets of a line that has only the commands that `for_latex` writes; an error for any other."""
     words = {"textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^"}
-    pattern = (
-        r"\\(textbackslash|textasciitilde|textasciicircum)\{\}|\\([%_&#${}])|\$([<>])\$|\{([\[*])\}|([^\\%_&#${}~^])"
-    )
+    pattern = r"\\(textbackslash|textasciitilde|textasciicircum)\{\}|\\([%_&#${}])|\$([<>])\$|\{([\[*])\}|([^\\%_&#${}~^\[*])"
     shown, place = [], 0
     while place < len(text):
         found = re.compile(pattern, re.DOTALL).match(text, place)

@@ -113,8 +113,13 @@ def test_joint_fits_do_not_depend_on_the_unit():
     assert other.n_iter_ == plain.n_iter_
 
 
-def test_stability_selection_does_not_depend_on_the_unit():
-    plain, other = (stability_selection(c * X, Y, n_resamplings=10) for c in (1.0, 1e-8))
+@pytest.mark.parametrize("seed", [4, 8])
+def test_stability_selection_does_not_depend_on_the_unit(seed):
+    """Once other sensors were selected from 1 of the 20 halves."""
+    rng, y = np.random.default_rng(seed), np.where(np.arange(60) % 2 == 0, 1, -1)
+    trials = rng.standard_normal((60, 8, 3))
+    trials[:, :3] += 0.7 * y[:, None, None]
+    plain, other = (stability_selection(c * trials, y, n_resamplings=10) for c in (1.0, 1e-8))
     np.testing.assert_array_equal(other.frequencies, plain.frequencies)
 
 
@@ -158,24 +163,30 @@ def test_a_matrix_that_is_not_a_number_ends_in_a_factor_all_the_same():
 # 3. Many subjects.
 
 
-def test_subjects_of_few_trials_with_an_unpenalised_sensor_reach_the_optimum():
-    rng = np.random.default_rng(6)
-    sizes, d = (40, 6, 6, 6), 6
+@pytest.mark.parametrize(("seed", "d", "shift"), [(1, 6, 2.0), (4, 6, 2.0), (4, 12, 1.0), (3, 8, 3.0)])
+def test_subjects_of_few_trials_with_an_unpenalised_sensor_reach_the_optimum(seed, d, shift):
+    """Once thousands of steps, or at the optimum and certified to nothing (gap 1)."""
+    rng = np.random.default_rng(seed)
+    sizes = (40, 6, 6, 6)
     ys = [np.where(np.arange(n) % 2 == 0, 1.0, -1.0) for n in sizes]
-    Xs = [rng.standard_normal((len(y), d)) + 0.8 * y[:, None] for y in ys]
-    groups, beta = np.repeat([0, 1, 2], 2), np.array([1.0, 0.0, 1.0])
+    Xs = [rng.standard_normal((len(y), d)) + shift * y[:, None] * rng.standard_normal(d) for y in ys]
+    groups, beta = np.repeat(np.arange(d // 2), 2), np.where(np.arange(d // 2) == 1, 0.0, 1.0)
     model = MultiTaskGroupSVC(4e-5, similarity=1.0, penalty="l2", groups=groups, group_weights=beta)
     model.fit(np.concatenate(Xs), np.concatenate(ys), subjects=np.repeat(np.arange(4), sizes))
     best = convex_reference(Xs, ys, None, 4e-5, "l2", 2.0, groups, beta, 1.0)[0]
     assert model.dual_gap_ <= 1e-6
+    assert model.n_iter_ < MOST_STEPS
     assert model.objective_ <= best * (1 + 1e-5)
 
 
 def test_one_subject_has_nothing_to_be_similar_to():
-    alone = GroupSVC(1.5e-5).fit(X, Y)
+    rng, y = np.random.default_rng(1), np.where(np.arange(120) % 3 == 0, 1.0, -1.0)
+    trials = rng.standard_normal((120, 12)) + 2 * y[:, None] * rng.uniform(0.5, 1, 12)
+    alone = GroupSVC(1.5e-5).fit(trials, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = MultiTaskGroupSVC(1.5e-5, similarity=100.0, noise="kronecker").fit(X, Y, subjects=["A"] * len(Y))
+        model = MultiTaskGroupSVC(1.5e-5, similarity=100.0, noise="kronecker")
+        model.fit(trials, y, subjects=["A"] * len(y))
     np.testing.assert_allclose(model.coef_, alone.coef_, atol=1e-12)
     assert model.objective_ == pytest.approx(alone.objective_, rel=1e-12)
 
@@ -200,6 +211,27 @@ def test_large_similarity_is_solved_and_is_one_classifier_for_all(name, unpenali
     best = convex_reference(Xs, ys, *args)[0]
     assert model.objective_ * (1 - model.dual_gap_) <= best
     assert model.objective_ <= best * (1 + 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "unpenalised", "seed"),
+    [("group", False, 13), ("group", False, 14), ("group", True, 12), ("l1", True, 10), ("l2", True, 13)],
+)
+def test_large_similarity_is_solved_on_separable_trials(name, unpenalised, seed):
+    """Once thousands of steps, or at the optimum and certified to nothing (gap 1)."""
+    Xs, ys, groups = cohort(3, seed=seed)
+    Xs = [own + 2 * y[:, None] * np.linspace(0, 1, own.shape[1]) for own, y in zip(Xs, ys, strict=True)]
+    beta = np.where((np.arange(6) == 2) & unpenalised, 0.0, 1.0)
+    subjects = np.repeat(np.arange(3), list(map(len, ys)))
+    model = MultiTaskGroupSVC(1e-5, similarity=1e4, penalty=name, groups=groups, group_weights=beta)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(np.concatenate(Xs), np.concatenate(ys), subjects=subjects)
+    assert model.n_iter_ < MOST_STEPS
+    args = (None, 1e-5, name, 2.0, groups, beta, 1e4)
+    reached = objective(Xs, ys, model.coef_, model.intercept_, *args)
+    assert model.objective_ == pytest.approx(reached, rel=1e-6)
+    assert model.objective_ * (1 - model.dual_gap_) <= convex_reference(Xs, ys, *args)[0] * (1 + 1e-6)
 
 
 # 4. Weights.

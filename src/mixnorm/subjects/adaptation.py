@@ -30,7 +30,7 @@ from mixnorm.execution import SolverOptions, on_device, solve
 #: Strengths that `adapt` considers, in decreasing order, in units of the mean square of the new subject's features.
 STRENGTHS = np.concatenate([[np.inf], np.geomspace(1e2, 1e-3, 11), [0.0]])
 #: Strengths below this constant divided by the number of trials are tried only while one of the last two strengths is
-#: the best so far. In benchmarks/many_subjects_0.1.md the best strength was 100 to 200 divided by the number of trials,
+#: the best so far. The best strength was 100 to 200 divided by the number of trials (benchmarks/many_subjects_0.1.md),
 #: so that smaller strengths are seldom needed, and the solver takes more steps for them.
 _WORTH_TRYING = 10
 #: Relative gap, or number of Newton steps for each strength, at which a fit is accurate enough to compare AUCs.

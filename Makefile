@@ -25,13 +25,13 @@ docs: .venv/installed-docs
 	$(BIN)/sphinx-build -W --keep-going -q -D plot_gallery=$(GALLERY) -c docs . docs/_build/html
 
 lint: $(STAMP)
-	$(BIN)/ruff check src tests benchmarks examples docs
-	$(BIN)/ruff format --check src tests benchmarks examples docs
+	$(BIN)/ruff check src tests benchmarks examples docs/conf.py
+	$(BIN)/ruff format --check src tests benchmarks examples docs/conf.py
 	$(BIN)/mypy
 
 format: $(STAMP)
-	$(BIN)/ruff check --fix src tests benchmarks examples docs
-	$(BIN)/ruff format src tests benchmarks examples docs
+	$(BIN)/ruff check --fix src tests benchmarks examples docs/conf.py
+	$(BIN)/ruff format src tests benchmarks examples docs/conf.py
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

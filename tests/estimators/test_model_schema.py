@@ -169,7 +169,9 @@ def test_decoders_are_checked(tmp_path, values, arrays, text):
 
 
 def test_every_parameter_and_every_class_has_an_entry():
-    estimators = {name: place for name, place in _CLASSES.items() if name not in ("Decoder", "CohortDecoder", "Pipeline")}
+    estimators = {
+        name: place for name, place in _CLASSES.items() if name not in ("Decoder", "CohortDecoder", "Pipeline")
+    }
     assert set(estimators) == set(MODELS)
     for place in estimators.values():
         module, name = place.split(":")

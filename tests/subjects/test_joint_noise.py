@@ -253,6 +253,30 @@ def test_the_refit_of_a_cross_validation_is_the_fit_at_what_it_chose(how):
     np.testing.assert_allclose(found.coef_, again.coef_, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("how", "rule"),
+    [
+        ({"penalty": "l2", "noise": "structured"}, "best"),
+        ({"penalty": "l2"}, "centre"),
+        ({"noise": "shrunk"}, "centre"),
+    ],
+)
+def test_the_automatic_rule_is_the_best_score_for_l2_with_noise(how, rule):
+    Xs, ys, groups = coloured(2, seed=2)
+    X, y, subjects = stacked(Xs, ys)
+    auto, named = (
+        MultiTaskGroupSVCCV(4, similarities=3, cv=3, groups=groups, rehearse=False, rule=each, tol=1e-3, **how).fit(
+            X, y, subjects=subjects
+        )
+        for each in ("auto", rule)
+    )
+    assert (auto.alpha_, auto.similarity_) == (named.alpha_, named.similarity_)
+    if rule == "best":
+        assert auto.scores_.mean(axis=2).max() == pytest.approx(
+            auto.scores_.mean(axis=2)[np.isclose(auto.similarities_, auto.similarity_) & (auto.alphas_ == auto.alpha_)]
+        )
+
+
 def test_the_noise_of_a_fold_is_estimated_from_its_training_trials_alone():
     Xs, ys, groups = coloured(2, sizes=(60, 60))
     X, y, subjects = stacked(Xs, ys)

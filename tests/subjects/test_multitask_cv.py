@@ -112,7 +112,7 @@ def test_the_centre_is_what_is_chosen_unless_told_otherwise(model, data):
 
 def test_the_rule_is_checked(data):
     X, y, subjects, groups = data
-    with pytest.raises(ValueError, match="Allowed values are 'best', '1se' and 'centre', but got 'worst'"):
+    with pytest.raises(ValueError, match="Allowed values are 'auto', 'best', '1se' and 'centre', but got 'worst'"):
         MultiTaskGroupSVCCV(3, rule="worst", groups=groups).fit(X, y, subjects=subjects)
     with pytest.raises(ValueError, match="Allowed values are 'best' and '1se', but got 'centre'"):
         PooledSVC(3, rule="centre", groups=groups).fit(X, y, subjects=subjects)

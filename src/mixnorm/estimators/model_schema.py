@@ -69,7 +69,7 @@ PARAMETERS: dict[str, Kind] = {
     "q": Either(_Q, Many(_Q, least=1)),
     "rehearse": Flag(),
     "ridge": Either(_NOT_NEGATIVE, Many(_NOT_NEGATIVE, least=1)),
-    "rule": Word("best", "1se", "centre"),
+    "rule": Word("auto", "best", "1se", "centre"),
     "scoring": or_none(Text()),
     "similarities": Either(Whole(1, 100_000), Many(_NOT_NEGATIVE, least=1)),
     "similarity": _NOT_NEGATIVE,

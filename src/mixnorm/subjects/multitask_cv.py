@@ -61,12 +61,12 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         subject has fewer trials of a class. Three folds alone leave fewer trials for training, and therefore choose a
         larger similarity than is best for all trials; a single division gives unreliable scores with few trials.
     scoring : str or callable
-    rule : {"centre", "best", "1se"}
-        "centre": of all grid points whose mean score is within one standard error over folds of the best, the one
-        nearest to their centre. With few trials per subject, many grid points have indistinguishable scores, and the
-        one that scores best by chance is often at the edge of this region. "best": the best mean score (among scores
-        within 1e-12 the sparser model, then the larger similarity). "1se": the largest alpha within one standard error
-        of the best.
+    rule : {"auto", "centre", "best", "1se"}
+        "auto": "best" for ``penalty="l2"`` with ``noise``, else "centre". "centre": of all grid points whose mean
+        score is within one standard error over folds of the best, the one nearest to their centre. With few trials per
+        subject, many grid points have indistinguishable scores, and the one that scores best by chance is often at the
+        edge of this region. "best": the best mean score (among scores within 1e-12 the sparser model, then the larger
+        similarity). "1se": the largest alpha within one standard error of the best.
     max_sensors : int or None
     rehearse : bool
         As in `MultiTaskGroupSVC`, at the chosen alpha and similarity.
@@ -121,7 +121,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         class_weight=None,
         cv=None,
         scoring="roc_auc",
-        rule="centre",
+        rule="auto",
         max_sensors=None,
         rehearse=True,
         n_jobs=None,
@@ -179,7 +179,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         -------
         self
         """
-        check_rule(self.rule, self.max_sensors, ("best", "1se", "centre"))
+        check_rule(self.rule, self.max_sensors, ("auto", "best", "1se", "centre"))
         objective, options = Objective.without_noise(self, self.q), SolverOptions.of(self)
         data = self._read(X, y, subjects, sample_weight)
         joint = self._joint(data)
@@ -233,7 +233,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         # `choose` takes the first of equal candidates. The largest similarity comes first, so that it is preferred.
         table = self.similarities_.reshape(len(candidates), -1)
         order = np.argsort(-table[:, 0], kind="stable")
-        s, a = choose([candidates[s] for s in order], self.rule, self.max_sensors)
+        s, a = choose([candidates[s] for s in order], self._rule(), self.max_sensors)
         similarities = np.broadcast_to(table, (len(table), len(self.alphas_)))
         self.alpha_, self.similarity_ = float(self.alphas_[a]), float(similarities[order[s], a])
         self.scores_ = np.stack([c.scores for c in candidates])
@@ -278,6 +278,16 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
             like(scores, np.array([getattr(own[label], name) for label in labels])) for name in ("slope", "intercept")
         )
         return both_classes(sigmoid(slope * scores + intercept))
+
+    def _rule(self) -> str:
+        """Return the rule that is meant by "auto".
+
+        With ℓ2 and noise the scores depend little on alpha, so that the grid points within one standard error reach
+        far, and their centre was 0.2 to 0.7 points below the best (benchmarks/many_subjects.md).
+        """
+        if self.rule != "auto":
+            return self.rule
+        return "best" if self.penalty == "l2" and (self.noise is not None or self.align) else "centre"
 
     def _alpha(self) -> float:
         return self.alpha_

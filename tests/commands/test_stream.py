@@ -45,9 +45,9 @@ while player.running:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """A recording of half a minute and a model."""
+    """A recording of two minutes, so that a slow machine has time to connect, and a model."""
     folder = tmp_path_factory.mktemp("live")
-    recording = simulated_recording(96, n_channels=4, n_informative=3, seed=6)
+    recording = simulated_recording(480, n_channels=4, n_informative=3, seed=6)
     to_raw(recording).save(folder / "s_raw.fif", verbose="error")
     save(Decoder.fit(recording, FAST, GroupSVC(alpha=0.05)), folder / "me.mixnorm")
     return folder

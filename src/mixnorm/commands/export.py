@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from mixnorm.commands.common import (
     check_writable,
@@ -17,9 +18,9 @@ from mixnorm.commands.common import (
     reading_options,
 )
 from mixnorm.core.files import whole_file, write_text
-from mixnorm.eeg import Decoder, prepare, read_recordings
+from mixnorm.eeg import Decoder, read_recordings
 from mixnorm.eeg.export import ExportError, to_bci2000, to_onnx
-from mixnorm.eeg.export.parameters import clipping_change, clips
+from mixnorm.eeg.export.parameters import clips, score_change
 
 SUFFIXES = {"onnx": ".onnx", "bci2000": ".prm"}
 
@@ -57,7 +58,7 @@ def export(
         else:
             report |= _write_bci2000(decoder, output, without_clipping, change)
     if as_json:
-        print_json(report | {"clipping": change})
+        print_json(report | {"change": change})
         return
     for note in report["notes"]:
         click.echo(note, err=True)
@@ -77,8 +78,7 @@ def _write_bci2000(
     try:
         exported = to_bci2000(decoder, without_clipping=without_clipping)
     except ExportError as error:
-        advice = " (--without-clipping; --check RECORDING says how much)" if clips(decoder) and not change else ""
-        raise ValueError(f"{error}{advice}{f': {said}' if said else ''}.") from error
+        raise ValueError(f"{error}; {said or '--check RECORDING says how much the scores would change'}.") from error
     write_text(output, exported.text)
     left_out = [f"Clipping is left out: {said or 'scores of trials with large amplitudes change'}."]
     notes = [*exported.notes, *(left_out if clips(decoder) else [])]
@@ -86,14 +86,16 @@ def _write_bci2000(
 
 
 def _change(decoder: Decoder, check: str, options: dict[str, Any]) -> dict[str, Any]:
-    """How much scores change without clipping, on a recording."""
-    runs = [decoder.matched(run) for run in read_recordings(check, **read_options(options))]
-    share, largest = clipping_change(decoder, prepare(runs, decoder.preparation).X)
-    return {"recording": check, "share_of_trials": share, "largest_change_sd": largest}
+    """How much scores of a recording change in BCI2000."""
+    found = [score_change(decoder, run) for run in read_recordings(check, **read_options(options))]
+    share, median, _ = np.mean(found, axis=0).tolist()
+    largest = max(one.largest for one in found)
+    return {"recording": check, "share_of_trials": share, "median_change_sd": median, "largest_change_sd": largest}
 
 
 def _said(change: dict[str, Any]) -> str:
     return (
-        f"on {change['recording']}, the scores of {100 * change['share_of_trials']:.1f} % of the trials change, by at "
-        f"most {change['largest_change_sd']:.2g} standard deviations"
+        f"on {change['recording']}, BCI2000 would change the scores of {100 * change['share_of_trials']:.1f} % of the "
+        f"trials, by at most {change['largest_change_sd']:.2g} of their standard deviation (median "
+        f"{change['median_change_sd']:.2g})"
     )

@@ -17,7 +17,7 @@ from mixnorm.eeg import (
     simulated_recording,
 )
 from mixnorm.eeg.export import ExportError, to_bci2000
-from mixnorm.eeg.export.parameters import clipping_change
+from mixnorm.eeg.export.parameters import score_change
 from mixnorm.eeg.recording import Events
 
 BCI2000 = Preparation.preset("bci2000")
@@ -101,10 +101,20 @@ def test_clipping_may_be_left_out_and_the_change_is_measured(recording):
     exported = to_bci2000(decoder, without_clipping=True)
     assert exported.text == to_bci2000(plain).text
     change = np.abs(decoder.predict(recording).score - plain.predict(recording).score)
-    share, largest = clipping_change(decoder, prepare(recording, BCI2000).X)
-    assert share == np.mean(change > 1e-12)
-    assert_allclose(largest, change.max() / decoder.predict(recording).score.std(), rtol=1e-9)
-    assert 0 < share < 1
+    found, spread = score_change(decoder, recording), decoder.predict(recording).score.std()
+    assert found.share == np.mean(change > 1e-9 * spread)
+    assert_allclose(found.largest, change.max() / spread, rtol=1e-9)
+    assert 0 < found.share < 1
+
+
+def test_the_change_by_another_filter_is_measured(recording):
+    decoder = Decoder.fit(recording, BCI2000.with_(family="butterworth"), GroupSVC(alpha=0.1))
+    theirs = replace(decoder, preparation=BCI2000).predict(recording).score
+    ours = decoder.predict(recording).score
+    found = score_change(decoder, recording)
+    assert found.share == 1
+    assert_allclose(found.median, np.median(np.abs(ours - theirs)) / ours.std(), rtol=1e-9)
+    assert score_change(replace(decoder, preparation=BCI2000), recording).largest == 0
 
 
 @pytest.mark.slow

@@ -12,7 +12,9 @@ stimuli, to which it makes no difference.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.cutting import re_referenced
 from mixnorm.eeg.decoder import Decoder
+from mixnorm.eeg.recording import Recording
 from mixnorm.version import __version__
 
 
@@ -56,7 +59,7 @@ def to_bci2000(decoder: Decoder, *, without_clipping: bool = False) -> Bci2000Pa
         the preset "bci2000"), or none, and a window that begins at or after the stimulus.
     without_clipping : bool
         Export a decoder that clips amplitudes as one that does not. The scores of trials with large amplitudes change;
-        `clipping_change` says how much.
+        `score_change` says how much.
 
     Returns
     -------
@@ -120,18 +123,26 @@ def sample_weights(decoder: Decoder) -> tuple[NDArray[np.float64], float]:
     return v, constant
 
 
-def clipping_change(decoder: Decoder, trials: NDArray[np.float64]) -> tuple[float, float]:
-    """Share of prepared trials (n, channels, times) that clipping changes, and the largest change of a score.
+class ScoreChange(NamedTuple):
+    """How scores change: the share of trials, and median and largest change in standard deviations of the scores."""
 
-    The change is in standard deviations of the scores with clipping.
-    """
-    scaler = decoder.scaler
-    w = np.asarray(decoder.classifier.coef_, dtype=np.float64)[0]
-    clipped = scaler.transform(trials)
-    plain = (trials - scaler.center_[:, None]) / scaler.scale_[:, None]
-    with_clip, without = (part.reshape(len(trials), -1) @ w for part in (clipped, plain))
-    change = np.abs(with_clip - without)
-    return float(np.mean(change > 1e-9 * with_clip.std())), float(change.max() / with_clip.std())
+    share: float
+    median: float
+    largest: float
+
+
+def score_change(decoder: Decoder, recording: Recording) -> ScoreChange:
+    """How the scores of a recording would change with the filters that BCI2000 has, and without clipping."""
+    preparation = decoder.preparation.with_(clip=None)
+    if preparation.band is not None:
+        preparation = preparation.with_(family="butterworth-pair", phase="causal")
+    scaler = copy(decoder.scaler)
+    scaler.lower_, scaler.upper_ = np.full((2, len(scaler.scale_)), np.inf) * [[-1], [1]]
+    ours = decoder.predict(recording).score
+    theirs = replace(decoder, preparation=preparation, scaler=scaler).predict(recording).score
+    known = np.isfinite(ours)
+    change = np.abs(ours - theirs)[known] / ours[known].std()
+    return ScoreChange(float(np.mean(change > 1e-9)), float(np.median(change)), float(change.max()))
 
 
 def clips(decoder: Decoder) -> bool:
@@ -163,7 +174,8 @@ def _check(decoder: Decoder, without_clipping: bool) -> None:
     if clips(decoder) and not without_clipping:
         raise ExportError(
             f"the model limits amplitudes (clip={preparation.clip:g}), which BCI2000 cannot; train it with the preset "
-            "'bci2000', or export it without clipping, which changes the scores of trials with large amplitudes"
+            "'bci2000', or export it without clipping (--without-clipping), which changes the scores of trials with "
+            "large amplitudes"
         )
 
 

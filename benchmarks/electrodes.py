@@ -279,7 +279,7 @@ def rules():
 
     return {
         "recommended": lambda found: smallest_near_best(found).chosen,
-        "within one standard error (version 0.3)": one_error,
+        "within one standard error (former rule)": one_error,
         **{f"within {t}, smoothed": within(t, True) for t in (0.0, 0.005, 0.01, 0.02)},
         **{f"within {t}, not smoothed": within(t, False) for t in (0.005, 0.01)},
     }

@@ -321,8 +321,9 @@ def recommend_fold(data, seed, place, fold):
     person = people_of(data, seed)[place]
     train = person.train(fold)
     number = person.number[train]
-    if len(np.unique(number)) < 3:  # two runs are left of three: folds of whole groups, as for one session
-        number = dealt(person.groups[train], 5)
+    if len(np.unique(number)) < 3:  # two runs are left of three, or one character: folds as for one session
+        groups = person.groups[train]
+        number = dealt(groups if len(np.unique(groups)) > 2 else np.arange(len(train)), 5)
     trials = SubjectTrials(person.X[train], person.signs[train], number, person.groups[train])
     order = EliminationOrder(Constraints.none(trials.X.shape[1]))
     found = score_montages([trials], order, cv=InOrder(), scaler=person.preparation.scaler())

@@ -1,6 +1,6 @@
 """Ways to order electrodes and to refit on them that the electrode benchmark compares, beside those of the package.
 
-Kept here: the elimination of version 0.3 (`_former_elimination`), elimination by the weights of least squares, the
+Kept here: the former elimination (`_former_elimination`), elimination by the weights of least squares, the
 candidates that were tried for the order of the package, and sequential forward selection as in ``bci-essentials``.
 """
 
@@ -80,7 +80,7 @@ def by_entry(training, noise="structured", ridge=1.0):
 
 
 def by_former_elimination(training):
-    """The order of version 0.3: least squares on temporal components, judged on training and held-out trials."""
+    """The former order: least squares on temporal components, judged on training and held-out trials."""
     return order_sensors([training], Constraints.none(training.X.shape[1]))
 
 
@@ -136,7 +136,7 @@ def by_sequential_selection(training):
     return np.array([*chosen, *left])
 
 
-OURS, FORMER = "mixnorm select", "version 0.3"
+OURS, FORMER = "mixnorm select", "former elimination"
 ORDERS = {
     OURS: by_us,
     FORMER: by_former_elimination,
@@ -155,7 +155,7 @@ CANDIDATES = {
 
 
 def plain_refit(training, ranking):
-    """A plain ℓ2 SVM on the first K electrodes, alpha by the inner folds: the refit of version 0.3."""
+    """A plain ℓ2 SVM on the first K electrodes, alpha by the inner folds: the former refit."""
     n, G, r = training.X.shape
     alphas = choose_alphas(training, ranking)
     steps = growing(stack_of(training, np.ones((n, 1))), ranking, alphas[:, None], 1e-6)

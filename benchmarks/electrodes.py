@@ -279,7 +279,7 @@ def rules():
 
     return {
         "recommended": lambda found: smallest_near_best(found).chosen,
-        "within one standard error (version 0.3)": one_error,
+        "within one standard error (former rule)": one_error,
         **{f"within {t}, smoothed": within(t, True) for t in (0.0, 0.005, 0.01, 0.02)},
         **{f"within {t}, not smoothed": within(t, False) for t in (0.005, 0.01)},
     }
@@ -321,8 +321,9 @@ def recommend_fold(data, seed, place, fold):
     person = people_of(data, seed)[place]
     train = person.train(fold)
     number = person.number[train]
-    if len(np.unique(number)) < 3:  # two runs are left of three: folds of whole groups, as for one session
-        number = dealt(person.groups[train], 5)
+    if len(np.unique(number)) < 3:  # two runs are left of three, or one character: folds as for one session
+        groups = person.groups[train]
+        number = dealt(groups if len(np.unique(groups)) > 2 else np.arange(len(train)), 5)
     trials = SubjectTrials(person.X[train], person.signs[train], number, person.groups[train])
     order = EliminationOrder(Constraints.none(trials.X.shape[1]))
     found = score_montages([trials], order, cv=InOrder(), scaler=person.preparation.scaler())

@@ -10,7 +10,8 @@ before they are compressed, so that checksums do not protect them. A result is c
 - same, other: a recording, equal to that of the whole file or not (a changed sample of a format without checksums);
 - crashed, slow, large: a `RecordingError` that says that the process that reads has crashed, or met a limit; these
   are counted as refused, too;
-- failed: any other exception or a warning, or more memory of this process than `--limit-gib`.
+- warned: a recording that came with a warning; it is counted as same or other, too;
+- failed: any other exception, or more memory of this process than `--limit-gib`.
 
 The process itself runs under that limit. Seeds are printed for what failed; the same seed gives the same file.
 """
@@ -248,9 +249,10 @@ def campaign(reader: str, count: int, seed: int) -> dict:
             (folder / part).write_bytes(damaged_file(folder / part, whole[part], rng))
             begin = time.perf_counter()
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("error")
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
                     found = read_recordings(source, **options)
+                counts["warned"] += bool(caught)
                 counts["same" if equal(found, expected) else "other"] += 1
             except RecordingError as error:
                 counts["refused"] += 1
@@ -293,7 +295,7 @@ def main() -> None:
     for reader in arguments.reader:
         rows.append(campaign(reader, arguments.count, arguments.seed))
         if not arguments.json:
-            words = ("refused", "same", "other", "crashed", "slow", "large", "failed")
+            words = ("refused", "same", "other", "crashed", "slow", "large", "warned", "failed")
             counts = ", ".join(f"{word} {rows[-1].get(word, 0)}" for word in words)
             print(f"{reader:12} {counts}; slowest {rows[-1]['slowest_s']:.1f} s", flush=True)
             for failure in rows[-1]["failures"]:

@@ -133,3 +133,9 @@ def test_characters_that_do_not_exist_are_refused(tmp_path, arrays, code):
     names.view(np.uint32)[0] = code
     with pytest.raises(RecordingError, match=r"ch_names\.npy has characters that do not exist"):
         read_recording(save(tmp_path / "b.npz", arrays | {"ch_names": names}))
+
+
+def test_a_signalling_nan_causes_no_warning(tmp_path, arrays):
+    X = arrays["X"].copy()
+    X.view(np.uint32)[3, 1, 2] = 0x7F800001
+    assert read_recording(save(tmp_path / "b.npz", arrays | {"X": X}), drop="Cz").ch_names == ("Fz", "Pz")

@@ -104,6 +104,13 @@ def test_truncated_damaged_and_false_files_are_refused(tmp_path, recording):
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(RecordingError, match=rf"^{path}: "):
         read_recording(path)
+    times = 100.0 + recording.events.onset / recording.sfreq
+    signal = signal_stream(1, recording.signal.T.astype("<f4"), recording.sfreq)
+    write_xdf(path, marker_stream(2, times, names_of(recording.events)), signal)
+    assert len(read_recording(path).events) == len(recording.events)
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(RecordingError, match=rf"^{path}: it is incomplete \("):
+        read_recording(path)
     path.write_text("not XDF\n" * 100)
     with pytest.raises(RecordingError, match=rf"^{path}: it cannot be read as an XDF file"):
         read_recording(path)

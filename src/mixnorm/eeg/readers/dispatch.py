@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mixnorm.eeg.checks import checked
 from mixnorm.eeg.readers import (
     bci2000,
@@ -147,7 +149,9 @@ def _read_file(path: Path, options: ReadOptions) -> list[AnyRecording]:
 
 def read_here(path: Path, options: ReadOptions) -> list[AnyRecording]:
     """The recordings in one file, read in this process."""
-    found = _reader(path)(path, options)
+    # Some bit patterns of NaN warn when floats are converted; NaN is looked for afterwards.
+    with np.errstate(invalid="ignore"):
+        found = _reader(path)(path, options)
     return found if isinstance(found, list) else [found]
 
 

@@ -131,7 +131,7 @@ class _Fence:
 
     @contextlib.contextmanager
     def around(self, path: Path, folders: list[Path]) -> Iterator[None]:
-        """Allow only `path`, what lies beside it, and what lies below `folders`; a refusal is an error at the end."""
+        """Allow `path`, what lies beside it and below `folders`; say so where a reader fails because of it."""
         # In data sets that are kept with git-annex every file is a link to somewhere else, the recording too.
         self._trusted = path.is_symlink()
         libraries = [Path(file).parent for name in ("mne", "mne_bids", "scipy", "numpy") if (file := _file_of(name))]
@@ -140,14 +140,14 @@ class _Fence:
         self.refused, self._folders = None, folders
         try:
             yield
+        except Exception as error:
+            # Where a library goes on without the file (its settings, say), nothing is wrong.
+            if self.refused is None:
+                raise
+            remedy = "put the files of a recording into one folder, and do not trust a file that names others"
+            raise RecordingError(path, self.refused, remedy) from error
         finally:
             self._folders = None
-            if self.refused is not None:
-                raise RecordingError(
-                    path,
-                    self.refused,
-                    "put the files of a recording into one folder, and do not trust a file that names others",
-                )
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._folders is None:

@@ -10,7 +10,9 @@ With several EEG streams, or markers of another type, a recipe names them: "sign
 
 from __future__ import annotations
 
+import gzip
 import logging
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +39,7 @@ def read_xdf(path: Path, options: ReadOptions) -> list[Recording]:
     """The EEG stream of a file with its events; several recordings where samples are missing."""
     pyxdf = require("pyxdf", "eeg")
     with reading(path, "an XDF file"):
+        _check_end(path)
         with _complete(path):
             streams, _ = pyxdf.load_xdf(path, verbose=False)
         recipe = parsed(options.recipe or "", KEYS, path)
@@ -186,6 +189,25 @@ def _name(stream: dict[str, Any]) -> str:
 
 def _type(stream: dict[str, Any]) -> str:
     return _text(stream["info"], "type").lower()
+
+
+def _check_end(path: Path) -> None:
+    """Follow the lengths of the chunks to the end of the file; `pyxdf` fills a last sample that is cut off."""
+    sizes = {1: "<B", 4: "<I", 8: "<Q"}
+    with gzip.open(path) if path.suffix.lower() == ".xdfz" else path.open("rb") as stream:
+        if stream.read(4) != b"XDF:":
+            raise ValueError("it does not begin with XDF:")
+        while n_bytes := stream.read(1):
+            length = stream.read(n_bytes[0])
+            if n_bytes[0] not in sizes or len(length) < n_bytes[0]:
+                raise RecordingError(path, "it is incomplete (the length of a chunk is missing)", "copy it again")
+            (left,) = struct.unpack(sizes[n_bytes[0]], length)
+            while left and (skipped := len(stream.read(min(left, 2**20)))):
+                left -= skipped
+            if left:
+                raise RecordingError(
+                    path, f"it is incomplete ({left} bytes of its last chunk are missing)", "copy it again"
+                )
 
 
 @contextmanager

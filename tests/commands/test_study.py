@@ -45,7 +45,7 @@ def test_json_is_one_object_alone_on_stdout(plan, tmp_path):
     done = call(study, plan, "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert list(found) == ["plan", "complete", "units_done", "units_total", "failed", "above_tol", "rows"]
+    assert list(found) == ["plan", "complete", "units_done", "units_total", "failed", "above_tol", "rows", "letters"]
     assert (found["failed"], found["above_tol"]) == ([], [])
     assert (found["plan"], found["complete"], found["units_done"], found["units_total"]) == ("tiny", True, 4, 4)
     assert [list(row) for row in found["rows"]] == [KEYS, KEYS]

@@ -123,6 +123,13 @@ def test_subjects_and_indices_agree(tmp_path, values, arrays, text):
     refused(forged("MultiTaskGroupSVC", tmp_path, values, arrays), text)
 
 
+def test_what_adapt_uses_is_there_together(tmp_path):
+    path = forged("MultiTaskGroupSVC", tmp_path, drop=["_covariance_features"])
+    refused(path, "'_covariance_features' is missing, which belongs to 'newcomer_covariance_'")
+    path = forged("MultiTaskGroupSVC", tmp_path, arrays={"_group_weights": np.array([1.0, 1.0, 1.0, 1e-320])})
+    refused(path, "'_group_weights' must not be subnormal numbers")
+
+
 def test_a_mask_of_other_bytes_than_0_and_1_is_refused(tmp_path):
     mask = np.array([1, 2, 0, 0], dtype=np.uint8).view(bool)
     refused(forged("SensorSelector", tmp_path, arrays={"_support": mask}), "truth values that are neither")

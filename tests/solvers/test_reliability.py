@@ -163,7 +163,7 @@ def test_a_matrix_that_is_not_a_number_ends_in_a_factor_all_the_same():
 # 3. Many subjects.
 
 
-@pytest.mark.parametrize(("seed", "d", "shift"), [(1, 6, 2.0), (4, 6, 2.0), (4, 12, 1.0), (3, 8, 3.0)])
+@pytest.mark.parametrize(("seed", "d", "shift"), [(4, 6, 2.0), (4, 12, 1.0), (3, 8, 3.0)])
 def test_subjects_of_few_trials_with_an_unpenalised_sensor_reach_the_optimum(seed, d, shift):
     """Once thousands of steps, or at the optimum and certified to nothing (gap 1)."""
     rng = np.random.default_rng(seed)
@@ -180,13 +180,17 @@ def test_subjects_of_few_trials_with_an_unpenalised_sensor_reach_the_optimum(see
 
 
 def test_one_subject_has_nothing_to_be_similar_to():
-    rng, y = np.random.default_rng(1), np.where(np.arange(120) % 3 == 0, 1.0, -1.0)
-    trials = rng.standard_normal((120, 12)) + 2 * y[:, None] * rng.uniform(0.5, 1, 12)
+    rng = np.random.default_rng(16)
+    d = int(rng.integers(1, 13))
+    y = np.where(rng.random(120) < 0.4, 1.0, -1.0)
+    trials = rng.standard_normal((120, d)) + rng.uniform(0, 2) * rng.standard_normal((120, 1)) * rng.standard_normal(d)
+    trials += np.outer(y, rng.choice([0, 0.5, 3.0], d))
     alone = GroupSVC(1.5e-5).fit(trials, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = MultiTaskGroupSVC(1.5e-5, similarity=100.0, noise="kronecker")
         model.fit(trials, y, subjects=["A"] * len(y))
+    assert model.n_iter_ < MOST_STEPS
     np.testing.assert_allclose(model.coef_, alone.coef_, atol=1e-12)
     assert model.objective_ == pytest.approx(alone.objective_, rel=1e-12)
 

@@ -56,6 +56,12 @@ class LeftOut:
         return len(self.kind)
 
     @classmethod
+    def nothing(cls, of: int) -> LeftOut:
+        """None of some number of trials."""
+        text = np.empty(0, dtype=str)
+        return cls(text, (), np.empty(0, dtype=np.int64), text, text, of=of)
+
+    @classmethod
     def together(cls, parts: Sequence[LeftOut]) -> LeftOut:
         """The trials of several recordings."""
         arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in ("target", "subject", "session"))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.decoder import Decoder, Scores
 from mixnorm.eeg.evidence import FlashEvidence, Posterior
+from mixnorm.eeg.left_out import LeftOut
 from mixnorm.eeg.letter_prior import LetterPrior
 from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording, RecordingError
 from mixnorm.eeg.speller import MATRICES, Speller
@@ -286,9 +287,9 @@ def speller_of(recording: Recording | EpochedRecording) -> Speller | None:
     if getattr(recording, "letter", None) is None:
         return None
     events = recording.events
-    scores = Scores(
-        events.onset.astype(float), np.zeros(len(events)), events.target, events.stimulus, events.character
-    )
+    n = len(events)
+    about = events.target, events.stimulus, events.character, np.full(n, ""), LeftOut.nothing(n)
+    scores = Scores(events.onset.astype(float), np.zeros(n), *about)
     if np.any(events.stimulus == UNKNOWN) or np.any(events.target == UNKNOWN):
         return None
     for speller in MATRICES.values():

@@ -133,6 +133,18 @@ def _weights_are_normal(values: Mapping[str, Any]) -> str | None:
     return "'_group_weights' must not be subnormal numbers" if tiny.any() else None
 
 
+def _adaptation_is_whole(values: Mapping[str, Any]) -> str | None:
+    """What `adapt` uses together is there together."""
+    for name, other in (
+        ("newcomer_covariance_", "_covariance_features"),
+        ("newcomer_gains_", "newcomer_trials_"),
+        ("mean_aligned_coef_", "_mean_score"),
+    ):
+        if values.get(name) is not None and values.get(other) is None:
+            return f"{other!r} is missing, which belongs to {name!r}"
+    return None
+
+
 #: What is known of the recording of mne.Epochs; see `mixnorm.estimators.inputs.Trials`.
 _RECORDING = Record(
     {
@@ -240,7 +252,7 @@ JOINT = SUBJECTS | Record(
         "newcomer_gains_": or_none(Array("f", "M", "H")),
         "strength_": Number(0, inf),
     },
-    [_weights_are_normal],
+    [_weights_are_normal, _adaptation_is_whole],
 )
 
 JOINT_GRID = Record(

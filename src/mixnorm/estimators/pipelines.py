@@ -64,7 +64,10 @@ OTHERS = {
     ),
     "ChannelScaler": Step(
         "mixnorm.eeg.scaling:ChannelScaler",
-        Record({"scaling": Word("robust", "standard", "windsor", "none"), "clip": or_none(Number(0))}),
+        Record(
+            {"scaling": Word("robust", "standard", "windsor", "none"), "clip": or_none(Number(0))},
+            {"reject": or_none(Either(Word("auto"), Number(0)))},
+        ),
         Record(
             {
                 "n_channels_in_": Whole(1, size="C"),
@@ -72,7 +75,8 @@ OTHERS = {
                 "scale_": Array("f", "C", low=1e-300),
                 "lower_": Array("f", "C", low=-inf, high=inf),
                 "upper_": Array("f", "C", low=-inf, high=inf),
-            }
+            },
+            {"limits_": Array("f", "C", low=0, high=inf)},
         ),
     ),
     "Vectorizer": Step(

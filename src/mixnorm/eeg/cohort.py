@@ -96,7 +96,8 @@ class CohortDecoder:
         labels : bool
             Whether to use labels where the recordings have them.
         """
-        matched = [self._plain().matched(recording) for recording in recordings]
+        # All channels: `adapt` takes trials of the shape of the joint fit, whatever its classifiers use of them.
+        matched = [self._plain().matched(recording, self.ch_names) for recording in recordings]
         design = prepare(matched, self.preparation)
         scaler = self.preparation.scaler().fit(design.X)
         known = (design.y != UNKNOWN) & labels

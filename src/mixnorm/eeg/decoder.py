@@ -190,9 +190,12 @@ class Decoder:
         names = {self.feature_names[feature] for feature in self.used} | set(reference or ())
         return tuple(name for name in self.ch_names if name in names)
 
-    def matched(self, recording: Recording | EpochedRecording) -> Recording | EpochedRecording:
+    def matched(
+        self, recording: Recording | EpochedRecording, needed: Sequence[str] | None = None
+    ) -> Recording | EpochedRecording:
         """The recording with the channels that are needed, in their order; an error where one is missing."""
-        missing = [name for name in self.needed if name not in recording.ch_names]
+        needed = self.needed if needed is None else needed
+        missing = [name for name in needed if name not in recording.ch_names]
         if missing:
             raise self._missing(recording, missing)
         if not np.isclose(recording.sfreq, self.sfreq, rtol=1e-6, equal_nan=True):
@@ -207,7 +210,7 @@ class Decoder:
                 "it is continuous, but the model was trained on epochs without a window",
                 "train on a continuous recording",
             )
-        return recording.picked(self.needed)
+        return recording.picked(needed)
 
     def _missing(self, recording: Recording | EpochedRecording, missing: Sequence[str]) -> RecordingError:
         named = [f"{name} ({recording.excluded[name]})" if name in recording.excluded else name for name in missing]

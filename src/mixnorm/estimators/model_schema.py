@@ -173,6 +173,9 @@ INPUT = Record(
 
 _NORMS = Array("f", "G", low=0)
 
+#: What `set_output` of scikit-learn leaves on a transformer.
+OUTPUT_CONFIG = Record({}, {"transform": or_none(Word("default", "pandas", "polars"))})
+
 #: Linear classifiers, T rows of coefficients.
 LINEAR = INPUT | Record(
     {
@@ -275,7 +278,7 @@ SELECTOR = INPUT | Record(
         "alpha_": _POSITIVE,
         "group_norms_": _NORMS,
         "order_": Array(LABELS, "ordered"),
-        "_sklearn_output_config": Record({}, {"transform": or_none(Word("default", "pandas", "polars"))}),
+        "_sklearn_output_config": OUTPUT_CONFIG,
     },
     [_support_agrees],
 )

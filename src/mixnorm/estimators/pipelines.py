@@ -22,12 +22,14 @@ from mixnorm.core.schema import (
     Number,
     Record,
     SchemaError,
+    Text,
     Whole,
     Word,
     check,
     or_none,
     shown,
 )
+from mixnorm.estimators.model_schema import OUTPUT_CONFIG
 from mixnorm.estimators.persistence import import_class
 
 _MOST_STEPS = 20
@@ -76,7 +78,11 @@ OTHERS = {
                 "lower_": Array("f", "C", low=-inf, high=inf),
                 "upper_": Array("f", "C", low=-inf, high=inf),
             },
-            {"limits_": Array("f", "C", low=0, high=inf)},
+            {
+                "limits_": Array("f", "C", low=0, high=inf),
+                "ch_names_in_": or_none(Many(Text())),
+                "_sklearn_output_config": OUTPUT_CONFIG,
+            },
         ),
     ),
     "Vectorizer": Step(

@@ -74,7 +74,7 @@ class Preparation:
     baseline : (start, stop) or None
         Seconds; the mean over it is subtracted from each channel of each trial.
     scaling : {"robust", "standard", "windsor", "none"}
-        See `ChannelScaler`.
+        How amplitudes are scaled; see `ChannelScaler`.
     clip : float or None
         Limit of the amplitudes, in the units of `scaling`.
     reject : float, "auto" or None

@@ -160,7 +160,7 @@ class ChannelScaler(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names of the channels: those of the epochs the scaler was fitted on, or those given, or their numbers.
+        """Return names of the channels: those of the epochs of the fit, or those given, or their numbers.
 
         Parameters
         ----------

@@ -151,7 +151,7 @@ def simulated_p300(
     target_fraction: float = 0.5,
     seed: int = 0,
 ) -> Simulated:
-    """Trials of the paper's simulated set (Table 1): 16 channels × 8 samples over 1 s, 8 of them informative.
+    """Draw trials of the paper's simulated set (Table 1): 16 channels × 8 samples over 1 s, 8 of them informative.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ class Checkpoint:
         n_jobs: int | None = None,
         tracker: Tracker | None = None,
     ) -> list[Any]:
-        """Results of the calls, in order: read from the folder where they are there, otherwise computed and kept.
+        """Return the results of the calls: read from the folder where they are there, otherwise computed and kept.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class Checkpoint:
         Returns
         -------
         list
-            One result for each call.
+            One result for each call, in order.
         """
         calls = list(calls)
         stem = f"{digest(self.version, about, name)}-{re.sub(r'[^a-zA-Z0-9]+', '-', name)}"

@@ -81,10 +81,13 @@ def problems(full_name):
 
 def has_described_fields(thing):
     """Whether a class has fields, all of them in its sections Parameters or Attributes."""
-    from numpydoc.docscrape import get_doc_object
+    from numpydoc.docscrape import ClassDoc
 
-    doc, fields = get_doc_object(thing), fields_of(thing)
-    return bool(fields) and fields <= names_in(doc["Parameters"]) | names_in(doc["Attributes"])
+    fields = fields_of(thing)
+    if not fields:
+        return False
+    doc = ClassDoc(thing, config={"show_class_members": False})  # which would add fields with a default by itself
+    return fields <= names_in(doc["Parameters"]) | names_in(doc["Attributes"])
 
 
 def names_in(section):

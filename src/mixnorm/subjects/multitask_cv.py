@@ -113,9 +113,11 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         Label of every subject of the joint fit → its sigmoid, as ``calibration_`` of `GroupSVCCV`; None → that of the
         held-out scores of all subjects, which any other subject gets.
     subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_
-    mean_white_coef_, mean_noise_, transfer_auc_, newcomer_trials_, newcomer_gains_, newcomer_covariance_
-    dual_gap_, objective_, n_iter_
         Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
+    mean_white_coef_, mean_noise_, transfer_auc_, newcomer_trials_, newcomer_gains_, newcomer_covariance_
+        Of the model refitted on all trials, as in `MultiTaskGroupSVC`, for `adapt`.
+    dual_gap_, objective_, n_iter_
+        Certificate and iterations of the refit.
 
     See Also
     --------

@@ -35,11 +35,39 @@ class CohortDecoder:
 
     Attributes
     ----------
-    preparation, sfreq, ch_names, feature_names, times
-        As in `Decoder`.
+    preparation : Preparation
+        How recordings are prepared.
+    sfreq : float
+        Sampling rate in Hz of the training recordings, and of those it can be applied to.
+    ch_names : tuple of str
+        All channels of the training recordings, in order, including those of the reference.
+    feature_names : tuple of str
+        The channels that remain after re-referencing: the groups of the classifier.
+    times : (n_times,) array
+        Exact sample times in seconds.
     scalers : dict of ChannelScaler
         By subject: every subject's channels are scaled by its own trials.
-    classifier : fitted MultiTaskGroupSVCCV
+    classifier : MultiTaskGroupSVCCV
+        The fitted joint classifier.
+
+    See Also
+    --------
+    Decoder : The decoder of one subject.
+    mixnorm.MultiTaskGroupSVCCV : The joint classifier.
+    mixnorm.save : Writes it to a file.
+
+    Examples
+    --------
+    >>> from mixnorm import MultiTaskGroupSVCCV
+    >>> from mixnorm.eeg import CohortDecoder, InOrder, Preparation, prepare, simulated_cohort
+    >>> recordings = simulated_cohort(2, 60).to_recordings()
+    >>> design = prepare(recordings, Preparation(band=None, window=(0, 1), n_samples=8))
+    >>> joint = MultiTaskGroupSVCCV(alphas=3, similarities=2, cv=InOrder(3), rehearse=False)
+    >>> cohort = CohortDecoder.from_design(design, classifier=joint)
+    >>> cohort.subjects
+    ('S1', 'S2')
+    >>> len(cohort.of_subject("S1").predict(recordings[0]))
+    60
     """
 
     preparation: Preparation
@@ -54,7 +82,22 @@ class CohortDecoder:
     def from_design(
         cls, design: Design, ch_names: Sequence[str] | None = None, classifier: MultiTaskGroupSVCCV | None = None
     ) -> CohortDecoder:
-        """Fit on a design of at least two subjects; `ch_names`: all channels, where a reference was taken out."""
+        """Fit on a design of at least two subjects.
+
+        Parameters
+        ----------
+        design : Design
+            The prepared trials of all subjects.
+        ch_names : sequence of str, optional
+            All channels of the recordings, where a reference was taken out; by default those of the design.
+        classifier : MultiTaskGroupSVCCV, optional
+            By default with the structured noise of each subject and inner folds of whole characters.
+
+        Returns
+        -------
+        CohortDecoder
+            With a decoder for every subject of the design.
+        """
         X, y, groups = design.to_sklearn()
         names = list(dict.fromkeys(design.subject.tolist()))
         if len(names) < 2:
@@ -83,7 +126,18 @@ class CohortDecoder:
         return tuple(self.feature_names[int(group)] for group in self.classifier.selected_groups_)
 
     def of_subject(self, subject: str) -> Decoder:
-        """Return the decoder of one subject."""
+        """Return the decoder of one subject.
+
+        Parameters
+        ----------
+        subject : str
+            One of `subjects`.
+
+        Returns
+        -------
+        Decoder
+            It can be used and saved by itself.
+        """
         return self._decoder(self.scalers.get(subject), single_classifier(self.classifier, subject))
 
     def adapted(self, recordings: Sequence[Recording | EpochedRecording], labels: bool = True) -> Decoder:
@@ -91,10 +145,15 @@ class CohortDecoder:
 
         Parameters
         ----------
-        recordings : recordings of the new subject
-            With or without labels. Trials without a label set the scale and the noise only.
+        recordings : sequence of Recording or EpochedRecording
+            Those of the new subject, with or without labels. Trials without a label set the scale and the noise only.
         labels : bool
             Whether to use labels where the recordings have them.
+
+        Returns
+        -------
+        Decoder
+            On the electrodes of the joint fit, with the scale of the new subject.
         """
         # All channels: `adapt` takes trials of the shape of the joint fit, whatever its classifiers use of them.
         matched = [self._plain().matched(recording, self.ch_names) for recording in recordings]

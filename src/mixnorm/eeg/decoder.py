@@ -45,6 +45,23 @@ def default_classifier(method: str = "svm-noise", **options: Any) -> GroupSVCCV:
         decodes best from few trials; it uses all electrodes.
     **options : dict
         Other parameters of `GroupSVCCV`.
+
+    Returns
+    -------
+    GroupSVCCV
+        Not fitted yet.
+
+    See Also
+    --------
+    Decoder.fit : Uses it by default.
+    mixnorm.GroupSVCCV : Its parameters.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import default_classifier
+    >>> model = default_classifier(max_sensors=8)
+    >>> model.penalty, model.noise, model.cv
+    ('l2', 'structured', InOrder(n_splits=3))
     """
     if method not in SETTINGS:
         raise ValueError(
@@ -58,9 +75,30 @@ def default_classifier(method: str = "svm-noise", **options: Any) -> GroupSVCCV:
 class Scores:
     """One score per event of a recording, in the order of the events.
 
-    `score` is NaN where the trial cannot be used, and `reason` then says why ("" elsewhere). Positive scores indicate
-    a target; `onset` is in seconds (for epochs: the number of the trial), the rest as in `Events`. `left_out` counts
-    the trials without a score.
+    Attributes
+    ----------
+    onset : (n,) float array
+        Seconds from the start of the recording; for epochs the number of the trial.
+    score : (n,) float array
+        Positive scores indicate a target; NaN where the trial cannot be used.
+    target, stimulus, character : (n,) int arrays
+        As in `Events`.
+    reason : (n,) array of str
+        Why there is no score; "" where there is one.
+    left_out : LeftOut
+        Counts the trials without a score.
+
+    See Also
+    --------
+    Decoder.predict : Computes them.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import Decoder, simulated_recording
+    >>> recording = simulated_recording(60, n_channels=3, n_informative=2)
+    >>> scores = Decoder.fit(recording).predict(recording)
+    >>> len(scores), bool(scores.score[scores.target == 1].mean() > scores.score[scores.target == 0].mean())
+    (60, True)
     """
 
     onset: NDArray[np.float64]
@@ -82,6 +120,7 @@ class Decoder:
     Attributes
     ----------
     preparation : Preparation
+        How recordings are prepared.
     sfreq : float
         Sampling rate in Hz of the training recordings, and of those it can be applied to.
     ch_names : tuple of str
@@ -92,12 +131,31 @@ class Decoder:
     times : (n_times,) array
         Exact sample times in seconds.
     scaler : ChannelScaler
+        Fitted on the training trials.
     classifier : fitted estimator
         Has a `decision_function` of trials (n, channels, times).
     training : Training or None
         How it was trained and how well it does on held-out trials, where `mixnorm train` made it.
     flash_correlation : float
         Correlation of the held-out scores of flashes of one code within a character; see `FlashEvidence`.
+
+    See Also
+    --------
+    select_montage : Finds the electrodes, and fits a decoder for them.
+    StreamDecoder : Runs a decoder on a stream.
+    spell : Letters from the scores.
+    CohortDecoder : Decoders of several subjects.
+    mixnorm.save : Writes it to a file.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import Decoder, simulated_recording
+    >>> train, new = (simulated_recording(120, n_channels=3, n_informative=2, seed=seed) for seed in (0, 1))
+    >>> decoder = Decoder.fit(train)
+    >>> decoder.needed, decoder.preparation.describe()
+    (('Fz', 'Cz', 'Pz'), '0.5–10 Hz, 100–700 ms, 12 samples')
+    >>> decoder.predict(new).score.shape
+    (120,)
     """
 
     preparation: Preparation
@@ -127,6 +185,11 @@ class Decoder:
             That of `default_preparation` by default, as in `mixnorm train`.
         classifier : estimator, optional
             `default_classifier` by default.
+
+        Returns
+        -------
+        Decoder
+            Fitted on all trials.
         """
         recordings = as_recordings(recordings)
         preparation = default_preparation(recordings, preparation)
@@ -134,7 +197,22 @@ class Decoder:
 
     @classmethod
     def from_design(cls, design: Design, ch_names: Sequence[str] | None = None, classifier: Any = None) -> Decoder:
-        """Fit on a design; `ch_names`: all channels of the recording, where a reference was taken out."""
+        """Fit scaler and classifier on a design.
+
+        Parameters
+        ----------
+        design : Design
+            Prepared trials with labels.
+        ch_names : sequence of str, optional
+            All channels of the recording, where a reference was taken out; by default those of the design.
+        classifier : estimator, optional
+            `default_classifier` by default.
+
+        Returns
+        -------
+        Decoder
+            Fitted on all trials.
+        """
         X, y, groups = design.to_sklearn()
         scaler = design.preparation.scaler().fit(X)
         kept = scaler.accepted(X, y)
@@ -193,7 +271,20 @@ class Decoder:
     def matched(
         self, recording: Recording | EpochedRecording, needed: Sequence[str] | None = None
     ) -> Recording | EpochedRecording:
-        """The recording with the channels that are needed, in their order; an error where one is missing."""
+        """The recording with the channels that are needed, in their order; an error where one is missing.
+
+        Parameters
+        ----------
+        recording : Recording or EpochedRecording
+            With the needed channels, in any order.
+        needed : sequence of str, optional
+            The channels that are needed; by default those in `needed`.
+
+        Returns
+        -------
+        Recording or EpochedRecording
+            With the needed channels only.
+        """
         needed = self.needed if needed is None else needed
         missing = [name for name in needed if name not in recording.ch_names]
         if missing:
@@ -230,6 +321,11 @@ class Decoder:
         ----------
         recording : recording, path, `mne.io.Raw`, `mne.Epochs` or mapping of arrays with names
             Needs the channels in `needed`, by name and in any order; others are ignored.
+
+        Returns
+        -------
+        Scores
+            One for each event, also for those that cannot be scored.
         """
         recording = self.matched(read_recording(recording))
         events, faults = recording.events, faults_in(recording, self.preparation)
@@ -263,6 +359,16 @@ class Decoder:
         """Score of one prepared trial of the channels in `used` (n_used, n_times).
 
         The others, whose weights are zero, are taken as zero: the score has the bits of the whole trial.
+
+        Parameters
+        ----------
+        trial : (n_used, n_times) array
+            One prepared trial, not yet scaled.
+
+        Returns
+        -------
+        float
+            The score.
         """
         whole = np.zeros((len(self.feature_names), len(self.times)))
         whole[self.used] = trial
@@ -273,6 +379,16 @@ class Decoder:
 
         Trials are scored one at a time, in files and in streams: the last bit of a matrix product depends
         on the number of its rows.
+
+        Parameters
+        ----------
+        trial : (n_channels, n_times) array
+            One prepared trial, not yet scaled.
+
+        Returns
+        -------
+        float
+            The score.
         """
         return float(self.classifier.decision_function(self.scaler.transform(trial[None]))[0])
 

@@ -34,15 +34,17 @@ class Design:
     y : (n_trials,) int array
         1 target, 0 non-target, −1 not known.
     subject, session : (n_trials,) str arrays
+        Whose trial it is, and of which session.
     character : (n_trials,) int array
         Number of the character, unique over sources; −1 not known.
     stimulus : (n_trials,) int array
-        −1 not known.
+        Code of what was shown; −1 not known.
     onset : (n_trials,) float array
         Seconds from the start of the source; for epochs the number of the trial.
     run : (n_trials,) int array
         Number of the source the trial came from.
     ch_names : tuple of str
+        Names of the channels.
     positions : (n_channels, 3) array
         Metres; NaN where not known.
     times : (n_times,) array
@@ -53,6 +55,21 @@ class Design:
         What was done.
     left_out : LeftOut
         The trials that were left out because of a fault, with their reasons.
+
+    See Also
+    --------
+    prepare : Makes it from recordings.
+    select_montage : Finds electrodes from it.
+    Decoder.from_design : Fits a decoder to it.
+    honest_folds : Divides it for cross-validation.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import prepare, simulated_recording
+    >>> design = prepare(simulated_recording(240, n_channels=4, n_informative=2))
+    >>> X, y, groups = design.to_sklearn()
+    >>> X.shape, len(set(groups.tolist()))  # the groups are the two characters
+    ((240, 4, 12), 2)
     """
 
     X: NDArray[np.float64] = field(repr=False)
@@ -77,6 +94,15 @@ class Design:
         """``X, y, groups`` for scikit-learn; trials of one group must not be split between folds.
 
         The groups are the characters, or blocks of consecutive trials where the source has no characters.
+
+        Returns
+        -------
+        X : (n_trials, n_channels, n_times) array
+            The trials.
+        y : (n_trials,) int array
+            1 target, 0 non-target.
+        groups : (n_trials,) int array
+            The group of every trial.
         """
         if np.any(self.y == UNKNOWN):
             raise ValueError(
@@ -89,6 +115,11 @@ class Design:
 
         A limit that is learned is here learned from all trials of the design; in cross-validation it is learned from
         the training trials of every fold.
+
+        Returns
+        -------
+        LeftOut
+            How many they are, and which channels are beyond the limit.
         """
         scaler = self.preparation.scaler().fit(self.X)
         beyond = (peak_to_peak(self.X) > scaler.limits_) & (self.preparation.reject is not None)
@@ -103,7 +134,18 @@ class Design:
         )
 
     def trial_groups(self, n_blocks: int = 10) -> NDArray[np.int64]:
-        """One integer per trial: its character or, without one, one of `n_blocks` blocks of the run."""
+        """One integer per trial: its character or, without one, one of `n_blocks` blocks of the run.
+
+        Parameters
+        ----------
+        n_blocks : int
+            Number of blocks of a run without characters.
+
+        Returns
+        -------
+        (n_trials,) int array
+            Trials of the same number belong together.
+        """
         groups = np.empty(len(self), dtype=np.int64)
         for run in np.unique(self.run):
             mine = np.flatnonzero(self.run == run)
@@ -132,6 +174,12 @@ def prepare(
     Design
         Trials with a fault (a window that is not wholly inside the recording, NaN, a flat channel, an annotation that
         marks them as bad) are left out, with a warning that counts them.
+
+    See Also
+    --------
+    Preparation : The steps and their settings.
+    default_preparation : The settings that ``mixnorm select`` and ``mixnorm train`` use.
+    read_recordings : Reads files.
 
     Examples
     --------
@@ -206,9 +254,19 @@ def default_preparation(
     n_samples : int, optional
         Number of means over the window, instead of that of the preparation.
 
+    Returns
+    -------
+    Preparation
+        With the window and number of samples that were given.
+
+    See Also
+    --------
+    prepare : Applies a preparation.
+    Preparation.preset : The presets by name.
+
     Examples
     --------
-    >>> from mixnorm.eeg import simulated_recording
+    >>> from mixnorm.eeg import default_preparation, simulated_recording
     >>> default_preparation(simulated_recording(12), window=(0.0, 0.5)).describe()
     '0.5–10 Hz, 0–500 ms, 10 samples'
     """

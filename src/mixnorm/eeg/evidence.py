@@ -39,6 +39,17 @@ class FlashEvidence:
         log p(score | target) − log p(score | non-target) = slope · score + offset for one flash.
     correlation : float
         ρ, the correlation of the scores of flashes of one code within a character.
+
+    See Also
+    --------
+    Decoder.evidence : That of a decoder.
+    Posterior : Uses it, flash by flash.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import FlashEvidence
+    >>> FlashEvidence(slope=2.0, offset=-0.5).log_ratio(1.0)
+    1.5
     """
 
     slope: float
@@ -52,6 +63,18 @@ class FlashEvidence:
         The slope is multiplied by 1 − (error/slope)², because one that is within its standard error of 0 may be a
         matter of chance. At least `LEAST_SLOPE` standard errors are left, and also of a negative slope: the order of
         the symbols is then still that of the summed scores, and no symbol becomes probable.
+
+        Parameters
+        ----------
+        calibration : Calibration
+            That of a classifier, as `mixnorm.GroupSVCCV.calibration` returns it.
+        correlation : float
+            The correlation ρ of the scores of flashes of one code within a character.
+
+        Returns
+        -------
+        FlashEvidence
+            With the slope and the offset for one flash.
         """
         slope, error = calibration.slope, calibration.slope_error
         if not np.isfinite(error):  # all scores are equal
@@ -62,7 +85,18 @@ class FlashEvidence:
         return cls(sure, sure * (calibration.intercept - calibration.log_odds) / slope, correlation)
 
     def log_ratio(self, score: float) -> float:
-        """Return the log-likelihood ratio of one flash."""
+        """Return the log-likelihood ratio of one flash.
+
+        Parameters
+        ----------
+        score : float
+            Score of the flash.
+
+        Returns
+        -------
+        float
+            Positive where the flash was more probably a target.
+        """
         return self.slope * score + self.offset
 
 
@@ -72,9 +106,26 @@ class Posterior:
     Parameters
     ----------
     speller : Speller
+        The symbols, and those that each flash code lights up.
     evidence : FlashEvidence
+        What a score says, as `Decoder.evidence` has it.
     prior : (n_symbols,) array, optional
         Probabilities before the first flash; uniform by default.
+
+    See Also
+    --------
+    spell : Spells recordings.
+    StreamSpeller : Spells on a stream.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import FlashEvidence, Posterior, Speller
+    >>> speller = Speller.of_matrix(["AB", "CD"], rows=[1, 2], columns=[3, 4])
+    >>> posterior = Posterior(speller, FlashEvidence(slope=1.0, offset=0.0))
+    >>> for code, score in [(1, 2.0), (2, -2.0), (3, -2.0), (4, 2.0)]:
+    ...     posterior.add(code, score)
+    >>> speller.symbols[posterior.probabilities.argmax()], posterior.repetitions()
+    ('B', 1)
     """
 
     def __init__(self, speller: Speller, evidence: FlashEvidence, prior: NDArray[np.float64] | None = None) -> None:
@@ -87,7 +138,15 @@ class Posterior:
         self._shown = np.zeros(len(speller.codes), dtype=np.int64)
 
     def add(self, code: int, score: float) -> None:
-        """Take one flash; a score of NaN (the window was lost) counts as shown, but says nothing."""
+        """Take one flash; a score of NaN (the window was lost) counts as shown, but says nothing.
+
+        Parameters
+        ----------
+        code : int
+            Flash code.
+        score : float
+            Score of the flash.
+        """
         place = self._speller.place(code)
         self._shown[place] += 1
         if np.isfinite(score):
@@ -103,7 +162,18 @@ class Posterior:
         return shares / shares.sum()
 
     def repetitions(self, codes: frozenset[int] | None = None) -> int:
-        """Number of complete repetitions: how often every code (of those given) was shown at least."""
+        """Number of complete repetitions: how often every code (of those given) was shown at least.
+
+        Parameters
+        ----------
+        codes : frozenset of int, or None
+            The codes that count; None: all of the speller.
+
+        Returns
+        -------
+        int
+            The number.
+        """
         wanted = [place for place, code in enumerate(self._speller.codes) if codes is None or code in codes]
         return int(self._shown[wanted].min())
 

@@ -31,10 +31,18 @@ class LetterPrior:
         Letters are matched to symbols in either case. Everything else is a space where the speller has a symbol for it
         ("_"), and otherwise the end of a context.
     symbols : sequence of str
+        Those of the speller.
     order : int
+        Length n of the n-grams: a symbol is predicted from the n − 1 symbols before it.
+
+    See Also
+    --------
+    spell : Uses it for recordings.
+    StreamSpeller : Uses it on a stream.
 
     Examples
     --------
+    >>> from mixnorm.eeg import LetterPrior
     >>> prior = LetterPrior("the cat and the hat", ["A", "C", "E", "H", "T", "_"])
     >>> prior.symbols[prior.probabilities(["T", "H"]).argmax()]
     'E'
@@ -53,14 +61,38 @@ class LetterPrior:
 
     @classmethod
     def from_file(cls, path: str | Path, symbols: Sequence[str]) -> LetterPrior:
-        """Learn from a text file (UTF-8)."""
+        """Learn from a text file (UTF-8).
+
+        Parameters
+        ----------
+        path : str or path
+            The text file.
+        symbols : sequence of str
+            Those of the speller.
+
+        Returns
+        -------
+        LetterPrior
+            Of the default order.
+        """
         try:
             return cls(Path(path).read_text(encoding="utf-8"), symbols)
         except (UnicodeDecodeError, SpellerError) as error:
             raise SpellerError(f"{path}: no letter model can be learned from it: {error}") from error
 
     def probabilities(self, before: Sequence[str]) -> NDArray[np.float64]:
-        """P(symbol) after the symbols before it, in the order of the symbols."""
+        """P(symbol) after the symbols before it, in the order of the symbols.
+
+        Parameters
+        ----------
+        before : sequence of str
+            The symbols spelled so far; only the last ones count.
+
+        Returns
+        -------
+        (n_symbols,) array
+            Positive, with sum 1.
+        """
         share = np.full(len(self.symbols), 1 / len(self.symbols))
         for length in range(min(self.order - 1, len(before)) + 1):
             followers = self._counts.get(tuple(before[len(before) - length :]))

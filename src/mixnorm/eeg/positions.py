@@ -62,10 +62,25 @@ def no_electrodes(ch_names: Sequence[str]) -> list[str]:
 
 
 def electrode_positions(ch_names: Sequence[str]) -> NDArray[np.float64]:
-    """Positions (n, 3) in metres on the idealised head; NaN where the name is no 10–10 electrode.
+    """Return the positions of electrodes on the idealised head.
+
+    Parameters
+    ----------
+    ch_names : sequence of str
+        Names of the 10–10 system; case does not matter.
+
+    Returns
+    -------
+    (n, 3) array
+        Metres; NaN where the name is no 10–10 electrode.
+
+    See Also
+    --------
+    Recording : Has the positions of its source, where that knows them.
 
     Examples
     --------
+    >>> from mixnorm.eeg import electrode_positions
     >>> electrode_positions(["Cz", "T8", "ECG"]).round(3) + 0.0
     array([[0.   , 0.   , 0.095],
            [0.09 , 0.   , 0.029],

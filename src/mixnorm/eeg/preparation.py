@@ -74,14 +74,21 @@ class Preparation:
     baseline : (start, stop) or None
         Seconds; the mean over it is subtracted from each channel of each trial.
     scaling : {"robust", "standard", "windsor", "none"}
-        See `ChannelScaler`.
+        How amplitudes are scaled; see `ChannelScaler`.
     clip : float or None
         Limit of the amplitudes, in the units of `scaling`.
     reject : float, "auto" or None
         Peak-to-peak limit of training trials, in µV or learned from them; None: no limit. See `ChannelScaler`.
 
+    See Also
+    --------
+    prepare : Applies it to recordings.
+    default_preparation : The one that ``mixnorm select`` and ``mixnorm train`` use.
+    ChannelScaler : Scaling, clipping and rejection.
+
     Examples
     --------
+    >>> from mixnorm.eeg import Preparation
     >>> Preparation.preset("epfl").times(2048.0)
     array([0.   , 0.125, 0.25 , 0.375, 0.5  , 0.625, 0.75 , 0.875])
     >>> Preparation.from_dict(Preparation().to_dict()) == Preparation()
@@ -160,18 +167,45 @@ class Preparation:
         - "bci2000": the default with filters that BCI2000 has, a Butterworth high-pass and low-pass, each of order 2
           and by itself, and without clipping, so that its module for P300 computes the same scores.
         - "epochs": for recordings that are already filtered and cut into epochs; all samples.
+
+        Parameters
+        ----------
+        name : str
+            A key of `PRESETS`.
+
+        Returns
+        -------
+        Preparation
+            Change single settings with `with_`.
         """
         if name not in PRESETS:
             raise ValueError(f"Unknown preset {name!r}; there are {', '.join(map(repr, PRESETS))}.")
         return PRESETS[name]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON: strings, numbers, lists and None."""
+        """Plain JSON: strings, numbers, lists and None.
+
+        Returns
+        -------
+        dict
+            One value for each field, by its name.
+        """
         return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Preparation:
-        """The preparation that `to_dict` described."""
+        """The preparation that `to_dict` described.
+
+        Parameters
+        ----------
+        description : mapping
+            Values by name; fields that are missing have their defaults.
+
+        Returns
+        -------
+        Preparation
+            All values are checked.
+        """
         unknown = set(description) - {field.name for field in fields(cls)}
         if unknown:
             raise ValueError(f"Unknown field of a preparation: {', '.join(sorted(unknown))}.")
@@ -180,6 +214,11 @@ class Preparation:
 
     def describe(self) -> str:
         """A short description.
+
+        Returns
+        -------
+        str
+            One line.
 
         Examples
         --------
@@ -205,15 +244,43 @@ class Preparation:
         return ", ".join(parts) or "as cut before"
 
     def with_(self, **changes: Any) -> Preparation:
-        """The same preparation with some fields changed."""
+        """The same preparation with some fields changed.
+
+        Parameters
+        ----------
+        **changes : dict
+            New values by name.
+
+        Returns
+        -------
+        Preparation
+            A new object; this one does not change.
+        """
         return replace(self, **changes)
 
     def scaler(self) -> ChannelScaler:
-        """The transformer that learns scaling, clipping and rejection on training trials."""
+        """The transformer that learns scaling, clipping and rejection on training trials.
+
+        Returns
+        -------
+        ChannelScaler
+            Not fitted yet.
+        """
         return ChannelScaler(self.scaling, self.clip, self.reject)
 
     def sos(self, sfreq: float) -> NDArray[np.float64] | None:
-        """Second-order sections at this rate (Hz), or None when nothing is filtered."""
+        """Second-order sections at this rate (Hz), or None when nothing is filtered.
+
+        Parameters
+        ----------
+        sfreq : float
+            Sampling rate of the recording.
+
+        Returns
+        -------
+        (n_sections, 6) array or None
+            As SciPy's filters take it.
+        """
         if self.band is None:
             return None
         top = max(edge for edge in self.band if edge is not None)
@@ -222,11 +289,33 @@ class Preparation:
         return design_sos(self.band, sfreq, self.family, self.order, self.ripple)
 
     def grid(self, sfreq: float) -> SampleGrid:
-        """Which samples around a stimulus are used at this rate (Hz)."""
+        """Which samples around a stimulus are used at this rate (Hz).
+
+        Parameters
+        ----------
+        sfreq : float
+            Sampling rate of the recording.
+
+        Returns
+        -------
+        SampleGrid
+            Offsets in samples.
+        """
         return SampleGrid.of(self, sfreq)
 
     def times(self, sfreq: float) -> NDArray[np.float64]:
-        """The exact times (s) of the samples at this rate (Hz); with means, their centres."""
+        """The exact times (s) of the samples at this rate (Hz); with means, their centres.
+
+        Parameters
+        ----------
+        sfreq : float
+            Sampling rate of the recording.
+
+        Returns
+        -------
+        (n_samples,) array
+            Seconds after the stimulus.
+        """
         return self.grid(sfreq).times
 
 

@@ -31,8 +31,14 @@ class RecordingError(ValueError):
     remedy : str
         What to do.
 
+    See Also
+    --------
+    read_recording : Raises it.
+    SpellerError : The error of spellers and flash codes.
+
     Examples
     --------
+    >>> from mixnorm.eeg import RecordingError
     >>> print(RecordingError("a.edf", "the file is empty", "record again"))
     a.edf: the file is empty; record again
     """
@@ -57,6 +63,17 @@ class Events:
     character : (n,) int array
         Number of the character that the subject attended to; trials of one character must not be split
         between folds. −1 not known.
+
+    See Also
+    --------
+    Recording : Has events.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import Events
+    >>> events = Events.of([300, 100], target=[1, 0])
+    >>> events.onset.tolist(), events.target.tolist(), events.stimulus.tolist()
+    ([100, 300], [0, 1], [-1, -1])
     """
 
     onset: NDArray[np.int64]
@@ -66,7 +83,20 @@ class Events:
 
     @classmethod
     def of(cls, onset: object, target: object = None, stimulus: object = None, character: object = None) -> Events:
-        """Events from array-likes, sorted by onset; what is left out is unknown."""
+        """Events from array-likes, sorted by onset; what is left out is unknown.
+
+        Parameters
+        ----------
+        onset : array-like of int
+            Sample at which each stimulus began, in any order.
+        target, stimulus, character : array-like of int, or None
+            One value for each onset, or one for all, as in the attributes.
+
+        Returns
+        -------
+        Events
+            In the order of the onsets.
+        """
         onset = np.asarray(onset, dtype=np.int64).ravel()
         order = np.argsort(onset, kind="stable")
 
@@ -77,7 +107,18 @@ class Events:
         return cls(onset[order], column(target), column(stimulus), column(character))
 
     def take(self, mask: NDArray[np.bool_]) -> Events:
-        """The events where `mask` is true."""
+        """The events where `mask` is true.
+
+        Parameters
+        ----------
+        mask : (n,) bool array
+            True for the events to keep.
+
+        Returns
+        -------
+        Events
+            Those that are kept, in order.
+        """
         return Events(self.onset[mask], self.target[mask], self.stimulus[mask], self.character[mask])
 
     def __len__(self) -> int:
@@ -102,9 +143,11 @@ class Recording:
     signal : (n_channels, n_samples) array
         Microvolts.
     ch_names : tuple of str
+        Names of the channels.
     sfreq : float
         Samples per second.
     events : Events
+        The stimuli.
     subject, session : str
         From the source, or as given when reading.
     source : str
@@ -117,6 +160,19 @@ class Recording:
         Stretches marked as bad, as by annotations of MNE that begin with BAD. Trials that overlap them are left out.
     excluded : dict of str to str
         Channels of the source that are left out, and why.
+
+    See Also
+    --------
+    EpochedRecording : A recording that is cut into epochs.
+    read_recording : Reads one from a file or an MNE object.
+    prepare : Cuts it into trials.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import simulated_recording
+    >>> recording = simulated_recording(12, n_channels=3, n_informative=1)
+    >>> recording.signal.shape, recording.picked(["Pz", "Cz"]).ch_names
+    ((3, 1600), ('Pz', 'Cz'))
     """
 
     signal: NDArray[np.float64] = field(repr=False)
@@ -137,16 +193,43 @@ class Recording:
         return self.signal.shape[1] / self.sfreq
 
     def without(self, names: Sequence[str]) -> Recording:
-        """The recording without some channels."""
+        """The recording without some channels.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Channels to leave out.
+
+        Returns
+        -------
+        Recording
+            With the other channels, in their order.
+        """
         return self.picked(_others(self, names))
 
     def picked(self, names: Sequence[str]) -> Recording:
-        """The recording with some channels only, in this order."""
+        """The recording with some channels only, in this order.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Channels to keep.
+
+        Returns
+        -------
+        Recording
+            With these channels.
+        """
         order = [self.ch_names.index(name) for name in names]
         return replace(self, signal=self.signal[order], ch_names=tuple(names), positions=self.positions[order])
 
     def describe(self) -> str:
         """A description in words.
+
+        Returns
+        -------
+        str
+            Several lines.
 
         Examples
         --------
@@ -165,10 +248,45 @@ class Recording:
 class EpochedRecording:
     """A recording that is already cut into epochs, possibly of several subjects and sessions.
 
-    `X` (n_trials, n_channels, n_times) in the unit of the source (microvolts where it is known), `times`
-    (s) relative to the stimulus, `subject` and `session` one label per trial; `events.onset`
-    numbers the trials. `letter`: the symbol that the subject attended to, one per trial, where it is known. `bad`: for
-    every trial the annotation that marks it as bad, "" for none; None: no trial is marked. The rest as in `Recording`.
+    Attributes
+    ----------
+    X : (n_trials, n_channels, n_times) array
+        In the unit of the source; microvolts where it is known.
+    ch_names : tuple of str
+        Names of the channels.
+    times : (n_times,) array
+        Seconds relative to the stimulus.
+    events : Events
+        One for each trial; `events.onset` numbers the trials.
+    subject, session : (n_trials,) arrays of str
+        One label per trial.
+    source : str
+        Path or name of the source.
+    positions : (n_channels, 3) array
+        Metres; NaN where not known.
+    notes : tuple of str
+        What the reader had to infer, and from what.
+    letter : (n_trials,) array of str, or None
+        The symbol that the subject attended to, where it is known.
+    bad : (n_trials,) array of str, or None
+        For every trial the annotation that marks it as bad, "" for none; None: no trial is marked.
+    excluded : dict of str to str
+        Channels of the source that are left out, and why.
+
+    See Also
+    --------
+    Recording : A continuous recording.
+    read_recording : Reads one from a file or an MNE object.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixnorm.eeg import read_recording, simulated_p300
+    >>> data = simulated_p300(20, n_channels=3, n_informative=2)
+    >>> arrays = {"X": data.X, "y": data.y, "ch_names": data.ch_names, "times": data.times}
+    >>> epochs = read_recording(arrays)
+    >>> type(epochs).__name__, epochs.X.shape, epochs.sfreq
+    ('EpochedRecording', (20, 3, 8), 8.0)
     """
 
     X: NDArray[np.float64] = field(repr=False)
@@ -190,16 +308,44 @@ class EpochedRecording:
         return float(1 / np.median(np.diff(self.times))) if len(self.times) > 1 else float("nan")
 
     def without(self, names: Sequence[str]) -> EpochedRecording:
-        """The trials without some channels."""
+        """The trials without some channels.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Channels to leave out.
+
+        Returns
+        -------
+        EpochedRecording
+            With the other channels, in their order.
+        """
         return self.picked(_others(self, names))
 
     def picked(self, names: Sequence[str]) -> EpochedRecording:
-        """The trials with some channels only, in this order."""
+        """The trials with some channels only, in this order.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Channels to keep.
+
+        Returns
+        -------
+        EpochedRecording
+            With these channels.
+        """
         order = [self.ch_names.index(name) for name in names]
         return replace(self, X=self.X[:, order], ch_names=tuple(names), positions=self.positions[order])
 
     def describe(self) -> str:
-        """A description in words."""
+        """A description in words.
+
+        Returns
+        -------
+        str
+            Several lines.
+        """
         span = f"{self.times[0]:.3f} to {self.times[-1]:.3f} s" if len(self.times) else "no samples"
         head = f"epochs, {_channels(self)}, {len(self.times)} samples from {span}"
         body = [

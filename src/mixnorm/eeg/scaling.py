@@ -43,9 +43,9 @@ class ChannelScaler(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     Parameters
     ----------
     scaling : {"robust", "standard", "windsor", "none"}
-        As above.
+        Which statistics are used, as above.
     clip : float or None
-        As above; None: no clipping ("windsor": percentiles 0 and 100).
+        Limit of the amplitudes, as above; None: no clipping ("windsor": percentiles 0 and 100).
     reject : float, "auto" or None
         The limit in µV, the same for all channels; or learned from the training trials
         (`mixnorm.eeg.rejection.learned_limits`); None: no limit.
@@ -53,13 +53,21 @@ class ChannelScaler(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     Attributes
     ----------
     lower_, upper_, center_, scale_ : (n_channels,) arrays
+        l, u, m and s of every channel.
     limits_ : (n_channels,) array
         Peak-to-peak limits; infinite without `reject`.
     ch_names_in_ : tuple of str
         Names of the channels, if fitted on `mne.Epochs`.
 
+    See Also
+    --------
+    Preparation : Its `scaler` makes one with the settings of the preparation.
+    Decoder : Has a fitted one, which scales the trials before the classifier.
+
     Examples
     --------
+    >>> import numpy as np
+    >>> from mixnorm.eeg import ChannelScaler
     >>> X = np.arange(12.0).reshape(3, 2, 2)
     >>> ChannelScaler("windsor", clip=None).fit_transform(X)[:, 0, 0]
     array([-1.        , -0.11111111,  0.77777778])
@@ -71,7 +79,20 @@ class ChannelScaler(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         self.reject = reject
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Learn limits and scales from training trials (n_trials, n_channels, n_times)."""
+        """Learn limits and scales from training trials (n_trials, n_channels, n_times).
+
+        Parameters
+        ----------
+        X : array of shape (n_trials, n_channels, n_times), or mne.Epochs
+            The training trials.
+        y : object
+            Not used; for scikit-learn.
+
+        Returns
+        -------
+        ChannelScaler
+            The fitted scaler itself.
+        """
         X, names = _named_trials(X)
         if self.scaling not in SCALINGS:
             raise ValueError(
@@ -93,7 +114,18 @@ class ChannelScaler(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return self
 
     def transform(self, X: Any) -> Any:
-        """Clip and scale trials of the same channels; the result is of the kind of X, or a table (`set_output`)."""
+        """Clip and scale trials of the same channels; the result is of the kind of X, or a table (`set_output`).
+
+        Parameters
+        ----------
+        X : array of shape (n_trials, n_channels, n_times), or mne.Epochs
+            Trials of the channels that the scaler was fitted on.
+
+        Returns
+        -------
+        array of the shape of X, mne.Epochs or DataFrame
+            The scaled trials.
+        """
         check_is_fitted(self)
         trials, names = _named_trials(X)
         if names and getattr(self, "ch_names_in_", None):
@@ -110,14 +142,36 @@ class ChannelScaler(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return scaled if names is None else _as_epochs(scaled, X, self.get_feature_names_out().tolist())
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Choose what `transform` returns: "default", "pandas" or "polars"; None changes nothing."""
+        """Choose what `transform` returns: "default", "pandas" or "polars"; None changes nothing.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None
+            Kind of the result, as in scikit-learn.
+
+        Returns
+        -------
+        ChannelScaler
+            The scaler itself.
+        """
         if transform is not None:
             self._sklearn_output_config = {"transform": transform}
             _get_output_config("transform", self)  # refuses what scikit-learn does not know
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names of the channels: those of the epochs the scaler was fitted on, or those given, or their numbers."""
+        """Return names of the channels: those of the epochs of the fit, or those given, or their numbers.
+
+        Parameters
+        ----------
+        input_features : sequence of str, or None
+            Names to use instead, one per channel.
+
+        Returns
+        -------
+        ndarray of str
+            One name per channel.
+        """
         check_is_fitted(self)
         names = getattr(self, "ch_names_in_", None)
         if input_features is not None:
@@ -135,6 +189,18 @@ class ChannelScaler(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """Which training trials (n_trials, n_channels, n_times) are within the limits.
 
         With labels `y`, an error is raised where all trials of a class are beyond them.
+
+        Parameters
+        ----------
+        X : array of shape (n_trials, n_channels, n_times)
+            The training trials.
+        y : array of shape (n_trials,), or None
+            Their labels.
+
+        Returns
+        -------
+        ndarray of bool, of shape (n_trials,)
+            True for trials that are used.
         """
         check_is_fitted(self)
         X = _trials(X)

@@ -45,10 +45,26 @@ class Simulated:
     Attributes
     ----------
     X : (n_trials, n_channels, n_times) array
-    y : (n_trials,) array, 1 for targets, 0 for the rest
-    ch_names : electrode names, one per channel
-    informative : names of the electrodes that carry the wave
-    times : (n_times,) seconds after the stimulus
+        The trials.
+    y : (n_trials,) array
+        1 for targets, 0 for the rest.
+    ch_names : tuple of str
+        Names of the electrodes, one per channel.
+    informative : tuple of str
+        Names of the electrodes that carry the wave.
+    times : (n_times,) array
+        Seconds after the stimulus.
+
+    See Also
+    --------
+    simulated_p300 : Draws the trials.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import simulated_p300
+    >>> data = simulated_p300(20, n_channels=4, n_informative=2)
+    >>> data.X.shape, data.informative
+    ((20, 4, 8), ('Fz', 'Cz'))
     """
 
     X: NDArray[np.float64] = field(repr=False)
@@ -61,6 +77,11 @@ class Simulated:
         """The trials one after the other as a continuous recording at 8 Hz, for `to_raw`.
 
         Unfiltered and cut at its events, 8 samples in 1 s, it contains exactly these trials.
+
+        Returns
+        -------
+        Recording
+            With one event for each trial.
         """
         return _end_to_end(self.X, self.y, self.ch_names, "S1")
 
@@ -69,8 +90,33 @@ class Simulated:
 class Cohort:
     """Trials of several simulated subjects, and which electrodes are informative.
 
-    `subject` (n_trials,) says whose trial it is; `common` names the electrodes that are informative in
-    all subjects, `own` those that are informative in one subject only. The rest as in `Simulated`.
+    Attributes
+    ----------
+    X : (n_trials, n_channels, n_times) array
+        The trials of all subjects.
+    y : (n_trials,) array
+        1 for targets, 0 for the rest.
+    subject : (n_trials,) array of str
+        Whose trial it is.
+    ch_names : tuple of str
+        Names of the electrodes, one per channel.
+    common : tuple of str
+        Electrodes that are informative in all subjects.
+    own : dict of str to tuple of str
+        By subject: electrodes that are informative in this subject only.
+    times : (n_times,) array
+        Seconds after the stimulus.
+
+    See Also
+    --------
+    simulated_cohort : Draws the trials.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import simulated_cohort
+    >>> data = simulated_cohort(2, 10, n_common=2)
+    >>> data.X.shape, data.common, list(data.own)
+    ((20, 16, 8), ('Fz', 'Cz'), ['S1', 'S2'])
     """
 
     X: NDArray[np.float64] = field(repr=False)
@@ -82,7 +128,13 @@ class Cohort:
     times: NDArray[np.float64] = field(repr=False)
 
     def to_recordings(self) -> list[Recording]:
-        """One continuous recording per subject, as `Simulated.to_recording` makes it."""
+        """One continuous recording per subject, as `Simulated.to_recording` makes it.
+
+        Returns
+        -------
+        list of Recording
+            In the order of the subjects.
+        """
         return [
             _end_to_end(self.X[self.subject == who], self.y[self.subject == who], self.ch_names, who)
             for who in self.own
@@ -99,7 +151,7 @@ def simulated_p300(
     target_fraction: float = 0.5,
     seed: int = 0,
 ) -> Simulated:
-    """Trials of the paper's simulated set (Table 1): 16 channels × 8 samples over 1 s, 8 of them informative.
+    """Draw trials of the paper's simulated set (Table 1): 16 channels × 8 samples over 1 s, 8 of them informative.
 
     Parameters
     ----------
@@ -122,9 +174,16 @@ def simulated_p300(
     Returns
     -------
     Simulated
+        The trials, and which electrodes are informative.
+
+    See Also
+    --------
+    simulated_cohort : Trials of several subjects.
+    simulated_recording : A continuous recording.
 
     Examples
     --------
+    >>> from mixnorm.eeg import simulated_p300
     >>> trials = simulated_p300(11_000, seed=3)
     >>> trials.X.shape, int(trials.y[:1000].sum() > 400), trials.informative[:3]
     ((11000, 16, 8), 1, ('Fz', 'Cz', 'Pz'))
@@ -164,6 +223,16 @@ def simulated_cohort(
         (standard deviation) and gains drawn anew for each subject (EPFL).
     seed : int
         The same seed gives the same trials.
+
+    Returns
+    -------
+    Cohort
+        The trials of all subjects, and which electrodes are informative.
+
+    See Also
+    --------
+    simulated_p300 : Trials of one subject.
+    mixnorm.MultiTaskGroupSVCCV : The joint fit of several subjects.
 
     Examples
     --------
@@ -280,13 +349,31 @@ def simulated_recording(
     n_trials : int
         Number of flashes.
     n_channels, n_informative : int
-        As in `simulated_p300`.
+        Number of electrodes, at most 64, and how many of them carry the response.
     sfreq : float
         Sampling rate in Hz.
     amplitude : float
         Peak of the response, in µV, at gain 1.
     seed : int
         The same seed gives the same recording.
+
+    Returns
+    -------
+    Recording
+        With events that have labels, stimulus codes and characters.
+
+    See Also
+    --------
+    simulated_p300 : Trials that are cut already.
+    prepare : From a recording to trials.
+    to_raw : From a recording to MNE.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import simulated_recording
+    >>> recording = simulated_recording(24, n_channels=4, n_informative=2)
+    >>> recording.ch_names, int(recording.events.target.sum())
+    (('Fz', 'Cz', 'Pz', 'Oz'), 4)
     """
     names = _electrodes(n_channels, n_informative)
     rng = np.random.default_rng(seed)

@@ -16,7 +16,22 @@ SYMBOLS_6X6 = ("ABCDEF", "GHIJKL", "MNOPQR", "STUVWX", "YZ1234", "56789_")
 
 
 class SpellerError(ValueError):
-    """A description of a speller that cannot be used, or flashes that do not belong to it."""
+    """A description of a speller that cannot be used, or flashes that do not belong to it.
+
+    See Also
+    --------
+    Speller : Raises it where its description is not valid.
+    read_speller : Raises it for files.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import Speller, SpellerError
+    >>> try:
+    ...     Speller.named("7x7")
+    ... except SpellerError as error:
+    ...     print(error)
+    Unknown matrix '7x7'; there are ...
+    """
 
 
 @dataclass(frozen=True)
@@ -28,13 +43,21 @@ class Speller:
     symbols : tuple of str
         In the order of the matrix, row by row.
     codes : tuple of int
+        The flash codes, ascending.
     sets : tuple of tuples of str
         The symbols of every code.
     name : str
         For messages.
 
+    See Also
+    --------
+    read_speller : Reads one from a matrix file.
+    spell : Spells recordings with it.
+    StreamSpeller : Spells on a stream with it.
+
     Examples
     --------
+    >>> from mixnorm.eeg import Speller
     >>> speller = Speller.of_matrix(["AB", "CD"], rows=[1, 2], columns=[3, 4])
     >>> speller.symbols, speller.sets[speller.codes.index(3)]
     (('A', 'B', 'C', 'D'), ('A', 'C'))
@@ -65,6 +88,11 @@ class Speller:
             Their flash codes, from top to bottom and from left to right.
         name : str
             For messages.
+
+        Returns
+        -------
+        Speller
+            With one code for each row and column.
         """
         widths = {len(row) for row in symbols}
         if len(widths) != 1 or widths == {0}:
@@ -93,6 +121,11 @@ class Speller:
             All symbols; by default those of the codes, in order of appearance.
         name : str
             For messages.
+
+        Returns
+        -------
+        Speller
+            With these codes, in ascending order.
         """
         ordered = sorted(codes)
         sets = tuple(tuple(codes[code]) for code in ordered)
@@ -101,7 +134,18 @@ class Speller:
 
     @classmethod
     def named(cls, name: str) -> Speller:
-        """One of `MATRICES`, or a matrix file (.toml)."""
+        """One of `MATRICES`, or a matrix file (.toml).
+
+        Parameters
+        ----------
+        name : str
+            A key of `MATRICES`, or the path of a matrix file.
+
+        Returns
+        -------
+        Speller
+            The speller of this name.
+        """
         if name in MATRICES:
             return MATRICES[name]
         if name.endswith(".toml") or Path(name).exists():
@@ -114,7 +158,18 @@ class Speller:
         return np.array([[symbol in own for symbol in self.symbols] for own in self.sets])
 
     def place(self, code: int) -> int:
-        """Position of a code; an error for a code that the speller does not have."""
+        """Position of a code; an error for a code that the speller does not have.
+
+        Parameters
+        ----------
+        code : int
+            Flash code.
+
+        Returns
+        -------
+        int
+            Index in `codes`.
+        """
         if code not in self.codes:
             raise SpellerError(
                 f"{self.name}: it has no flash code {code}; its codes are {_listed(map(str, self.codes))}. Describe "
@@ -124,6 +179,16 @@ class Speller:
 
     def symbol_of(self, target: Mapping[int, bool]) -> str | None:
         """The symbol that is lit by exactly the target codes among those given; None where it is not unique.
+
+        Parameters
+        ----------
+        target : mapping of int to bool
+            Flash code → whether its flashes were targets.
+
+        Returns
+        -------
+        str or None
+            The symbol.
 
         Examples
         --------
@@ -138,6 +203,11 @@ class Speller:
     def describe(self) -> str:
         """Name, number of symbols and codes.
 
+        Returns
+        -------
+        str
+            One line, for messages.
+
         Examples
         --------
         >>> MATRICES["6x6"].describe()
@@ -147,7 +217,37 @@ class Speller:
 
 
 def read_speller(path: str | Path) -> Speller:
-    """Read a matrix file: ``symbols``, ``rows`` and ``columns``, or a table ``[codes]`` from code to symbols."""
+    r"""Read a matrix file.
+
+    It holds ``symbols``, ``rows`` and ``columns``, or a table ``[codes]`` from code to symbols.
+
+    Parameters
+    ----------
+    path : str or path
+        A TOML file.
+
+    Returns
+    -------
+    Speller
+        Its name is the path.
+
+    See Also
+    --------
+    Speller.of_matrix : The same in Python.
+    Speller.of_codes : Any other sets of symbols.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from mixnorm.eeg import read_speller
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "matrix.toml"
+    ...     _ = file.write_text('symbols = ["AB", "CD"]\nrows = [1, 2]\ncolumns = [3, 4]')
+    ...     speller = read_speller(file)
+    >>> speller.symbols
+    ('A', 'B', 'C', 'D')
+    """
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -26,6 +26,18 @@ class Stopping:
         Stop as soon as a symbol has this probability; None: never.
     min_repetitions, max_repetitions : int, int or None
         Complete repetitions before which it is not stopped, and after which it always is.
+
+    See Also
+    --------
+    spell : Uses it for recordings.
+    StreamSpeller : Uses it on a stream.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import Stopping
+    >>> rule = Stopping(threshold=0.95, min_repetitions=2, max_repetitions=10)
+    >>> rule.passed(0.97, repetitions=1), rule.passed(0.97, repetitions=2), rule.over(10)
+    (False, True, True)
     """
 
     threshold: float | None = None
@@ -44,13 +56,37 @@ class Stopping:
             )
 
     def passed(self, probability: float, repetitions: int) -> bool:
-        """Whether a symbol of this probability is decided on."""
+        """Whether a symbol of this probability is decided on.
+
+        Parameters
+        ----------
+        probability : float
+            That of the most probable symbol.
+        repetitions : int
+            Complete repetitions so far.
+
+        Returns
+        -------
+        bool
+            True: the flashes are enough.
+        """
         if self.threshold is None or repetitions < self.min_repetitions:
             return False
         return probability >= self.threshold
 
     def over(self, repetitions: int) -> bool:
-        """Whether no further flash is waited for."""
+        """Whether no further flash is waited for.
+
+        Parameters
+        ----------
+        repetitions : int
+            Complete repetitions so far.
+
+        Returns
+        -------
+        bool
+            True: the most probable symbol is taken, whatever its probability.
+        """
         return self.max_repetitions is not None and repetitions >= self.max_repetitions
 
 
@@ -112,8 +148,38 @@ class Trace:
 class Spelled:
     """A decided character.
 
-    `true_symbol` is None where it is not known; `n_flashes` and `n_repetitions` were used; `stopped` says whether the
-    threshold was passed.
+    Attributes
+    ----------
+    symbol : str
+        The symbol that was decided on, the most probable one.
+    probability : float
+        Its probability.
+    runner_up : str
+        The next symbol.
+    runner_up_probability : float
+        Its probability.
+    n_flashes, n_repetitions : int
+        Flashes and complete repetitions that were used.
+    stopped : bool
+        Whether the threshold was passed.
+    true_symbol : str or None
+        The symbol that the subject attended to; None where it is not known.
+    flashes : Flashes
+        All flashes of the character, with their scores.
+    trace : Trace
+        The probabilities after every flash.
+
+    See Also
+    --------
+    spell : Returns one for each character.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import Decoder, MATRICES, simulated_recording, spell
+    >>> train, new = (simulated_recording(120, n_channels=4, n_informative=4, amplitude=15, seed=s) for s in (0, 1))
+    >>> (one,) = spell(Decoder.fit(train), [new], MATRICES["6x6"])
+    >>> one.n_flashes, one.n_repetitions, one.stopped
+    (120, 10, False)
     """
 
     symbol: str
@@ -144,10 +210,22 @@ def spell(
     recordings : sequence of recordings
         With flash codes. Flashes of one character belong together; a recording without characters is one.
     speller : Speller
+        The symbols, and those that each flash code lights up.
     stopping : Stopping, optional
         By default all flashes are used.
     prior : LetterPrior, optional
         By default all symbols are equally probable. The context is the text spelled so far in the same recording.
+
+    Returns
+    -------
+    list of Spelled
+        One for each character, in order.
+
+    See Also
+    --------
+    StreamSpeller : The same on a stream.
+    read_speller : A speller from a matrix file.
+    LetterPrior : How likely a letter is after the letters before it.
 
     Examples
     --------

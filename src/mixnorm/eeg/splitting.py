@@ -33,16 +33,33 @@ class Folds:
 
 
 def honest_folds(design: Design, n_folds: int | None = None) -> Folds:
-    """Sessions if there are several, else characters, else contiguous blocks.
+    """Divide trials into folds: sessions if there are several, else characters, else contiguous blocks.
 
     Each session is a fold of its own, up to ten. Where one subject has two sessions, of three runs or more, the runs
     are the folds, because two folds do not show how much scores vary. Characters and trials are divided into
     `n_folds` folds in the order of recording, so that few training trials are next to held-out ones. None: five,
     or as many as there are characters; more than there are characters, or trials of the smaller class, are refused.
 
+    Parameters
+    ----------
+    design : Design
+        The prepared trials.
+    n_folds : int or None
+        Number of folds, where they are made of characters or blocks.
+
+    Returns
+    -------
+    Folds
+        ``number`` is the fold in which each trial is held out, ``by`` the unit that the folds are made of.
+
+    See Also
+    --------
+    InOrder : The folds inside a fit.
+    select_montage : Uses these folds.
+
     Examples
     --------
-    >>> from mixnorm.eeg import prepare, simulated_recording
+    >>> from mixnorm.eeg import honest_folds, prepare, simulated_recording
     >>> folds = honest_folds(prepare(simulated_recording(600)))
     >>> len(folds), folds.by
     (5, 'character')
@@ -86,8 +103,15 @@ class InOrder(BaseCrossValidator):
     n_splits : int
         Number of folds.
 
+    See Also
+    --------
+    honest_folds : The outer folds, on which models are scored.
+    default_classifier : Uses this splitter.
+
     Examples
     --------
+    >>> import numpy as np
+    >>> from mixnorm.eeg import InOrder
     >>> [test.tolist() for _, test in InOrder(2).split(np.zeros(6), groups=[7, 7, 3, 3, 5, 5])]
     [[0, 1, 2, 3], [4, 5]]
     """
@@ -96,7 +120,18 @@ class InOrder(BaseCrossValidator):
         self.n_splits = n_splits
 
     def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
-        """Number of folds."""
+        """Number of folds.
+
+        Parameters
+        ----------
+        X, y, groups : object
+            Not used; for scikit-learn.
+
+        Returns
+        -------
+        int
+            The number.
+        """
         return self.n_splits
 
     def _iter_test_indices(

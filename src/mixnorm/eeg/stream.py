@@ -33,6 +33,16 @@ class StreamScore(NamedTuple):
         NaN where the window contains lost samples.
     reason : str or None
         Why there is no score, or why it should not be trusted; None where all is well.
+
+    See Also
+    --------
+    StreamDecoder : Returns one for each event.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import StreamScore
+    >>> StreamScore(onset=512, score=0.8)
+    StreamScore(onset=512, score=0.8, reason=None)
     """
 
     onset: int
@@ -61,8 +71,14 @@ class StreamDecoder:
     late_s : float
         How many seconds an event may arrive after its sample (see `push`) and still be scored.
 
+    See Also
+    --------
+    StreamSpeller : Letters on a stream.
+    Decoder.predict : The scores of a whole recording.
+
     Examples
     --------
+    >>> import numpy as np
     >>> from mixnorm.eeg import Decoder, StreamDecoder, simulated_recording
     >>> recording = simulated_recording(60, n_channels=3, n_informative=2)
     >>> stream = StreamDecoder(Decoder.fit(recording))
@@ -107,7 +123,13 @@ class StreamDecoder:
         return max(0, settling_samples(self._sos) - self._grid.start) / self._decoder.sfreq
 
     def reorder(self, ch_names: Sequence[str]) -> None:
-        """Take the next chunks with these channels, for instance after an amplifier was connected again."""
+        """Take the next chunks with these channels, for instance after an amplifier was connected again.
+
+        Parameters
+        ----------
+        ch_names : sequence of str
+            All channels of the next chunks, in their order.
+        """
         names = tuple(ch_names)
         needed = self._decoder.needed
         missing = [name for name in needed if name not in names]
@@ -120,7 +142,13 @@ class StreamDecoder:
         self._order = [names.index(name) for name in needed]
 
     def reset(self) -> list[StreamScore]:
-        """Start a new stream; return the events whose windows were not complete, without scores."""
+        """Start a new stream; return the events whose windows were not complete, without scores.
+
+        Returns
+        -------
+        list of StreamScore
+            In the order of the onsets, each with a reason.
+        """
         reason = "the stream was reset before the window was complete"
         unfinished = [StreamScore(onset, float("nan"), reason) for onset in self._pending]
         self._begin_stream()

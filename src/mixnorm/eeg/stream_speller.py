@@ -17,7 +17,27 @@ from mixnorm.eeg.stream import StreamDecoder
 
 
 class StreamLetter(NamedTuple):
-    """The most probable symbol of the current character after a flash; `stopped`: it is decided on."""
+    """The most probable symbol of the current character after a flash.
+
+    Attributes
+    ----------
+    symbol : str
+        The symbol.
+    probability : float
+        Its probability.
+    stopped : bool
+        Whether it is decided on.
+
+    See Also
+    --------
+    StreamSpeller : Returns one for each flash.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import StreamLetter
+    >>> StreamLetter("A", 0.97, True).symbol
+    'A'
+    """
 
     symbol: str
     probability: float
@@ -81,14 +101,30 @@ class StreamSpeller:
     decoder : Decoder
         With a calibration and a causal preparation.
     speller : Speller
+        The symbols, and those that each flash code lights up.
     stopping : Stopping, optional
         By default at a probability of 0.95.
     prior : LetterPrior, optional
-        As in `spell`; the context is `text`.
+        By default all symbols are equally probable. The context is `text`.
     ch_names : sequence of str, optional
         Channels of the stream, as in `StreamDecoder`.
     codes : iterable of int, optional
         The codes that flash, which make a repetition complete; by default all of the speller.
+
+    See Also
+    --------
+    spell : The same for recordings.
+    StreamDecoder : Scores on a stream.
+    Stopping : When the flashes of a character are enough.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import Decoder, MATRICES, Stopping, StreamSpeller, simulated_recording
+    >>> train, new = (simulated_recording(120, n_channels=4, n_informative=4, amplitude=15, seed=s) for s in (0, 1))
+    >>> live = StreamSpeller(Decoder.fit(train), MATRICES["6x6"], Stopping(threshold=0.99))
+    >>> states = live.push(new.signal, zip(new.events.onset, new.events.stimulus))
+    >>> live.latest.stopped, live.text == [states[-1].symbol]
+    (True, True)
     """
 
     def __init__(

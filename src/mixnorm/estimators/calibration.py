@@ -169,17 +169,25 @@ class Probabilities:
 
         Parameters
         ----------
-        X : as for `decision_function`
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+            The trials, as for `decision_function`.
 
         Returns
         -------
         ndarray of shape (n, 2)
+            One row per trial; the rows sum to 1.
         """
         check_is_fitted(self)
         return both_classes(self.calibration().probability(self.decision_function(X)))  # type: ignore[attr-defined]
 
     def calibration(self) -> Calibration:
-        """Return the calibration of a fitted model; an error says why there is none."""
+        """Return the calibration of a fitted model; an error says why there is none.
+
+        Returns
+        -------
+        Calibration
+            Its ``probability`` turns scores into probabilities.
+        """
         return read_calibration(self, getattr(self, "calibration_", None))
 
 

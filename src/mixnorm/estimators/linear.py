@@ -29,6 +29,7 @@ class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n,)
+            One score per trial.
         """
         check_is_fitted(self)
         matrix = read_predict(self, X, self.selected_groups_).matrix
@@ -41,11 +42,13 @@ class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : as for `decision_function`
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+            The trials, as for `decision_function`.
 
         Returns
         -------
         ndarray of shape (n,)
+            One of ``classes_`` per trial: the second one where the score is positive.
         """
         return self._label(self.decision_function(X) > 0)
 

@@ -20,12 +20,31 @@ class Path:
     Attributes
     ----------
     alphas : ndarray of shape (A,)
+        Strengths of the penalty, in the order in which they were given or computed.
     coefs : ndarray of shape (A, d)
+        Weights at every alpha; exactly zero for sensors that are not selected.
     intercepts : ndarray of shape (A,)
+        Intercepts at every alpha.
     dual_gaps : ndarray of shape (A,)
         Relative duality gaps (P − D)/P.
     objectives : ndarray of shape (A,)
+        Values P of the objective.
     n_iters : ndarray of shape (A,)
+        Iterations of the solver.
+
+    See Also
+    --------
+    group_svc_path : Computes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixnorm import group_svc_path
+    >>> y = np.tile([0, 1], 30)
+    >>> X = np.random.default_rng(0).standard_normal((60, 4, 3)) + y[:, None, None]
+    >>> path = group_svc_path(X, y, alphas=5)
+    >>> path.coefs.shape, bool(path.coefs[0].any())  # no sensor is selected at alpha_max
+    ((5, 12), False)
     """
 
     alphas: np.ndarray
@@ -55,38 +74,55 @@ def group_svc_path(
 ) -> Path:
     """Compute a path of squared-hinge classifiers with the regularisers of the paper.
 
-    Inside `mixnorm.use_device` the path is computed on the device.
+    The problem is that of `GroupSVC` (the paper's equations 2 to 6). Inside `mixnorm.use_device` the path is computed
+    on the device.
 
     Parameters
     ----------
     X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+        The trials.
     y : array of shape (n,)
         Any two labels.
-    groups : one label per column of a 2-D X; None: every column is a group
+    groups : one label per column of a 2-D X
+        The sensor of every feature; None: every column is a sensor. Must be None for epochs.
     alphas : int or sequence
         A number: that many from alpha_max down to 1e-3 of it, log-spaced. A sequence: as given, in any order.
     penalty : {"group", "l1", "l2"}
+        Which norm is the penalty, as in `GroupSVC`.
     q : float
-        1 ≤ q ≤ 2; for penalty="group".
-    noise, ridge
-        As in `GroupSVC`; the grid of alphas for penalty="l2" with noise starts at 100 alpha_max.
+        Inner norm, 1 ≤ q ≤ 2; for penalty="group".
+    noise : str, array of shape (d, d), or None
+        Covariance N of the quadratic term, as in `GroupSVC`; the grid of alphas for penalty="l2" with noise starts at
+        100 alpha_max.
+    ridge : float
+        Strength of the quadratic term that is added to a norm, as in `GroupSVC`.
     group_weights : array in the order of the sorted labels (channels in order for epochs), or dict by label
         0: not penalised and always selected; infinity: never selected.
-    sample_weight : array of shape (n,)
+    sample_weight : array of shape (n,), or None
+        Weights of the trials; None: all 1.
     fit_intercept : bool
+        Whether an intercept is fitted; it is not penalised.
     tol : float
         Relative duality gap to reach.
     max_iter : int
         Largest number of iterations for one alpha.
     solver : {"auto", "newton", "fista", "forward-backward"}
+        Algorithm, as in `GroupSVC`.
 
     Returns
     -------
     Path
+        Coefficients and certificates, one row per alpha.
+
+    See Also
+    --------
+    GroupSVC : The classifier for one alpha.
+    GroupSVCCV : Chooses alpha by cross-validation.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from mixnorm import group_svc_path
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], 50)
     >>> X = rng.standard_normal((100, 4, 3))

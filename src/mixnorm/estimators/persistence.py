@@ -58,6 +58,26 @@ def save(model, path) -> None:
         Other steps may be `StandardScaler`, `mixnorm.eeg.ChannelScaler` and MNE's `Vectorizer`.
     path : str or path-like
         Must end in ``.mixnorm``.
+
+    See Also
+    --------
+    load : Reads the file.
+    mixnorm.eeg.Decoder : A model of recordings, with its preparation.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from mixnorm import GroupSVC, load, save
+    >>> y = np.tile([0, 1], 20)
+    >>> X = np.random.default_rng(0).standard_normal((40, 3, 2)) + y[:, None, None]
+    >>> model = GroupSVC().fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, Path(folder) / "my.mixnorm")
+    ...     again = load(Path(folder) / "my.mixnorm")
+    >>> bool(np.all(again.decision_function(X) == model.decision_function(X)))
+    True
     """
     path = Path(path)
     check_model_path(path)
@@ -83,15 +103,38 @@ def check_model_path(path: Path) -> None:
 
 
 def load(path):
-    """Load a model that `save` wrote. No code from the file is executed.
+    """Load a model that `save` wrote.
+
+    No code from the file is executed.
 
     Parameters
     ----------
     path : str or path-like
+        A ``.mixnorm`` file.
 
     Returns
     -------
-    The fitted model; its scores are bit-identical to those of the saved one.
+    object
+        The fitted model; its scores are bit-identical to those of the saved one.
+
+    See Also
+    --------
+    save : Writes the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from mixnorm import GroupSVC, load, save
+    >>> y = np.tile([0, 1], 20)
+    >>> X = np.random.default_rng(0).standard_normal((40, 3, 2)) + y[:, None, None]
+    >>> model = GroupSVC().fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, Path(folder) / "my.mixnorm")
+    ...     again = load(Path(folder) / "my.mixnorm")
+    >>> bool(np.all(again.decision_function(X) == model.decision_function(X)))
+    True
     """
     path = Path(path)
     header, arrays = read_archive(path)

@@ -43,19 +43,38 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_sensors : int
+        Number of sensors to keep.
     strategy : {"elimination", "path"}
+        How they are chosen, as described above.
+    q : float
+        Inner norm of the path, 1 ≤ q ≤ 2. For "path" alone.
     noise : str, array of shape (d, d), or None
-        As in `GroupSVC`. With "elimination" None means "kronecker", or "shrunk" where sensors have unequal numbers of
-        features.
-    groups, group_weights
-        As in `GroupSVC`. Sensors of weight 0 are always kept, and are counted in ``n_sensors``. With "elimination"
-        other weights are costs: of sensors whose contributions the trials cannot distinguish, the cheaper is kept.
-    ridge, q, class_weight, fit_intercept, tol, max_iter, solver
-        As in `GroupSVC`, for "path" alone; the other strategy has no use for them, and refuses a ridge.
+        Covariance of the noise, as in `GroupSVC`. With "elimination" None means "kronecker", or "shrunk" where sensors
+        have unequal numbers of features.
+    ridge : float
+        Strength of the quadratic term that is added to the norm, as in `GroupSVC`. For "path" alone; the other
+        strategy refuses it.
+    groups : one label per column of a 2-D X
+        The sensor of every feature; None: every column is a sensor. Must be None for epochs (trials, channels, times).
+    group_weights : array in the order of ``groups_``, or dict by label
+        Sensors of weight 0 are always kept, and are counted in ``n_sensors``; those of weight infinity never are. With
+        "path" the other weights are the β_g of the norm. With "elimination" they are costs: of sensors whose
+        contributions the trials cannot distinguish, the cheaper is kept.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, as in `GroupSVC`. For "path" alone.
+    fit_intercept : bool
+        Whether an intercept is fitted. For "path" alone.
+    tol : float
+        Relative duality gap to reach. For "path" alone.
+    max_iter : int
+        Largest number of iterations for one alpha. For "path" alone.
+    solver : {"auto", "newton", "fista", "forward-backward"}
+        Algorithm, as in `GroupSVC`. For "path" alone.
 
     Attributes
     ----------
     groups_ : ndarray of shape (G,)
+        Labels of the sensors: sorted, or the channels in order.
     selected_groups_ : ndarray of shape (n_sensors,)
         The chosen sensors, in the order of ``groups_``.
     order_ : ndarray
@@ -66,6 +85,12 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         With "path": the alpha of this model.
     n_iter_ : int
         Iterations of the solver for this model, or sensors that were eliminated.
+
+    See Also
+    --------
+    GroupSVC : The classifier whose path is followed.
+    stability_selection : How often sensors are among the first, over halves of the trials.
+    mixnorm.eeg.select_montage : Montages of every size from recordings, scored by nested cross-validation.
 
     Examples
     --------
@@ -119,12 +144,16 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+            The training trials.
         y : array of shape (n,)
-        sample_weight : array of shape (n,)
+            Any two labels.
+        sample_weight : array of shape (n,), or None
+            Weights of the trials; None: all 1.
 
         Returns
         -------
-        self
+        SensorSelector
+            The fitted selector.
         """
         check_strategy(self.strategy, self.ridge)
         trials, y = read_fit(self, X, y)
@@ -174,11 +203,14 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : as for `fit`
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+            Trials with the sensors of the training trials; those that are not chosen may be missing where they are
+            matched by name.
 
         Returns
         -------
-        Array of shape (n, features of the chosen sensors) or (n, n_sensors, times), or mne.Epochs
+        array of shape (n, features of the chosen sensors) or (n, n_sensors, times), or mne.Epochs
+            The same trials with fewer columns or channels.
         """
         check_is_fitted(self)
         trials = read_predict(self, X, self.selected_groups_)
@@ -189,12 +221,34 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         return trials.matrix.reshape(-1, *trials.shape)[:, self._support].astype(trials.dtype, copy=False)
 
     def get_support(self, indices: bool = False) -> np.ndarray:
-        """Return which columns of a matrix, or which channels of epochs, are kept: a mask, or their indices."""
+        """Return which columns of a matrix, or which channels of epochs, are kept: a mask, or their indices.
+
+        Parameters
+        ----------
+        indices : bool
+            Whether indices are returned instead of a mask.
+
+        Returns
+        -------
+        ndarray
+            A mask of all columns or channels, or the indices of those that are kept.
+        """
         check_is_fitted(self)
         return np.flatnonzero(self._support) if indices else self._support.copy()
 
     def get_feature_names_out(self, input_features=None) -> np.ndarray:
-        """Return the names of the columns, or of the channels, that are kept."""
+        """Return the names of the columns, or of the channels, that are kept.
+
+        Parameters
+        ----------
+        input_features : array of str, or None
+            Names of all columns or channels; None: those of the training trials.
+
+        Returns
+        -------
+        ndarray of str
+            The names that are kept, in the order of the columns or channels.
+        """
         check_is_fitted(self)
         if self._epochs_shape is None:
             return _check_feature_names_in(self, input_features)[self._support]

@@ -34,6 +34,7 @@ class StabilitySelection:
     selected : ndarray
         Labels of the sensors with a frequency of at least ``threshold``.
     threshold : float
+        Smallest frequency of a selected sensor.
     error_bound : float
         E[V] ≤ n_sensors² / ((2 threshold − 1) G): upper bound on the expected number V of falsely selected sensors. A
         sensor in ``selected`` is false if half of the trials select it no more often than a random choice would
@@ -46,6 +47,19 @@ class StabilitySelection:
         Number of sensors selected from each half.
     n_resamplings : int
         Number of pairs of complementary halves.
+
+    See Also
+    --------
+    stability_selection : Computes it.
+
+    Examples
+    --------
+    >>> from mixnorm import stability_selection
+    >>> from mixnorm.eeg import simulated_p300
+    >>> data = simulated_p300(200, noise=0.05, n_channels=6, n_informative=2, seed=0)
+    >>> found = stability_selection(data.X, data.y, n_resamplings=5)
+    >>> found.frequencies.shape, 2 * found.n_resamplings  # sensors, halves of the trials
+    ((6,), 10)
     """
 
     frequencies: np.ndarray
@@ -97,16 +111,18 @@ def stability_selection(
     Parameters
     ----------
     X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+        The trials.
     y : array of shape (n,)
         Any two labels.
     groups : one label per column of a 2-D X
+        The sensor of every feature; None: every column is a sensor. Must be None for epochs.
     n_resamplings : int
         Number of pairs of complementary halves.
     n_sensors : int or None
         Number of sensors to select from each half. None: ⌊√(0.8 G)⌋, the largest number for which ``error_bound`` is
         at most 1 with a threshold of 0.9.
     strategy : {"elimination", "path"}
-        As in `SensorSelector`.
+        How sensors are chosen from a half, as in `SensorSelector`.
     threshold : float or None
         In (0.5, 1]. None: the smallest at which ``error_bound`` is at most 1, (1 + n_sensors²/G)/2.
     trial_groups : array of n labels
@@ -114,20 +130,35 @@ def stability_selection(
     subjects : array of n labels
         With "elimination": the subject of every trial. Each subject's trials are halved, and one order is found for
         all subjects, each with its own class means and noise.
-    noise, ridge
-        As in `SensorSelector`; a named noise is estimated from every half by itself.
-    group_weights : array or dict, as in `GroupSVC`
-        Sensors of weight 0 have frequency 1, sensors of weight infinity 0; the bounds count neither.
-    class_weight, tol, max_iter
-        As in `GroupSVC`, for "path" alone.
+    noise : str, array of shape (d, d), or None
+        Covariance of the noise, as in `SensorSelector`; a named one is estimated from every half by itself.
+    ridge : float
+        Strength of the quadratic term that is added to the norm, as in `SensorSelector`. For "path" alone.
+    group_weights : array in the order of the sensors, or dict by label
+        As in `SensorSelector`. Sensors of weight 0 have frequency 1, sensors of weight infinity 0; the bounds count
+        neither.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, as in `GroupSVC`. For "path" alone.
+    tol : float
+        Relative duality gap to reach. For "path" alone.
+    max_iter : int
+        Largest number of iterations for one alpha. For "path" alone.
     random_state : int or RandomState
+        Seed of the divisions into halves.
 
     Returns
     -------
     StabilitySelection
+        Frequencies, the selected sensors, and bounds on the number of false ones.
+
+    See Also
+    --------
+    SensorSelector : Chooses a given number of sensors from all trials.
+    mixnorm.eeg.select_montage : Reports these frequencies for the electrodes of recordings.
 
     Examples
     --------
+    >>> from mixnorm import stability_selection
     >>> from mixnorm.eeg import simulated_p300
     >>> data = simulated_p300(400, noise=0.05, n_informative=3, seed=0)
     >>> found = stability_selection(data.X, data.y, n_resamplings=10)

@@ -88,13 +88,16 @@ class GroupSVC(SingleSubject):
 
     with Ω(w) = Σ_g β_g ‖w_g‖_q (``penalty="group"``, the paper's GSVM-q; GSVM-2 for q = 2; GSVM-a with
     ``adaptive=True``), ‖w‖₁ (``"l1"``, SVM-1) or ½ w'N w (``"l2"``, SVM), where N is the identity or, with ``noise``,
-    a covariance of the ongoing activity. To a norm, ridge · ½ w'N w may be added.
+    a covariance of the ongoing activity. To a norm, ridge · ½ w'N w may be added. This is the paper's equation 2, with
+    the loss averaged over trials instead of summed; its regularisers are equations 3 (ℓ2), 4 (ℓ1), 5 (group) and 6
+    (group with weights β).
 
     Parameters
     ----------
     alpha : float
         Strength of the penalty; at alpha_max and above no sensor is selected.
     penalty : {"group", "l1", "l2"}
+        Which Ω is used: the mixed norm, which selects sensors, the ℓ1 norm, or the squared ℓ2 norm.
     q : float
         Inner norm, 1 ≤ q ≤ 2; for ``penalty="group"``.
     noise : {"structured", "kronecker", "toeplitz", "shrunk"}, array of shape (d, d), or None
@@ -108,21 +111,29 @@ class GroupSVC(SingleSubject):
     groups : one label per column of a 2-D X
         The sensor of every feature; None: every column is a sensor. Must be None for epochs (trials, channels, times).
     group_weights : array in the order of ``groups_``, or dict by label
-        β; 0: always selected, infinity: never selected.
+        The weights β_g of the groups; 0: always selected, infinity: never selected.
     adaptive : bool
         Whether every group is weighted by 1/‖w*_g‖_q, where w* is a first fit at the same alpha.
     fit_intercept : bool
+        Whether b is fitted; it is not penalised. Otherwise b = 0.
     class_weight : dict, "balanced" or None
+        Weights of the classes by label, with which the weights of their trials are multiplied; "balanced": so that
+        both classes have the same total weight. None: all 1.
     tol : float
         Relative duality gap (P − D)/P to reach.
     max_iter : int
+        Largest number of iterations; a warning is given if ``tol`` is not reached.
     solver : {"auto", "newton", "fista", "forward-backward"}
+        Algorithm. "auto" is Newton's method; "forward-backward" is the paper's (equation 8).
 
     Attributes
     ----------
     coef_ : ndarray of shape (1, d)
+        The weights w; exactly zero for sensors that are not selected.
     intercept_ : ndarray of shape (1,)
+        The intercept b.
     classes_ : ndarray of shape (2,)
+        The two labels; scores are positive for the second one.
     groups_ : ndarray of shape (G,)
         Labels of the sensors: sorted, or the channels in order.
     group_norms_ : ndarray of shape (G,)
@@ -132,12 +143,21 @@ class GroupSVC(SingleSubject):
     dual_gap_, objective_ : float
         The certificate: the objective is at most ``dual_gap_ * objective_`` above the optimum.
     n_iter_ : int
+        Iterations of the solver.
     filters_, patterns_ : ndarray of shape (times, channels), or (1, d) for trials that are vectors
         The weights, and their patterns: covariance of the training trials × weights / variance of the score (Haufe et
         al. 2014). Plot the patterns: weights also cancel noise, and do not show where a signal comes from.
     noise_ : ndarray of shape (d, d)
         N of the fit, if ``noise`` was given; computed when accessed, and not stored in model files. Rows and columns
         of sensors that are constant or forbidden are zero.
+
+    See Also
+    --------
+    GroupSVCCV : The same classifier with alpha chosen by cross-validation.
+    group_svc_path : Solutions for a whole sequence of alphas.
+    SensorSelector : Transformer that keeps a given number of sensors.
+    MultiTaskGroupSVC : Joint fit of several subjects.
+    mixnorm.eeg.Decoder : From recordings to scores, with this classifier inside.
 
     Notes
     -----
@@ -199,13 +219,16 @@ class GroupSVC(SingleSubject):
         Parameters
         ----------
         X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs (EEG taken in µV)
+            The training trials.
         y : array of shape (n,)
             Any two labels.
-        sample_weight : array of shape (n,)
+        sample_weight : array of shape (n,), or None
+            The weights s_i of the trials; None: all 1.
 
         Returns
         -------
-        self
+        GroupSVC
+            The fitted classifier.
         """
         alpha, options = check_alpha(self.alpha), SolverOptions.of(self)
         objective = Objective.of(self, self.q, self.ridge)

@@ -23,33 +23,54 @@ from mixnorm.execution import SolverOptions, together_on_device
 class GroupSVCCV(Probabilities, SingleSubject):
     r"""`GroupSVC` with alpha, and q and ridge if several are given, chosen by cross-validation.
 
-    All folds and alphas, and the path of the refit on all trials, go to the solver in one call.
+    All folds and alphas, and the path of the refit on all trials, go to the solver in one call. The problem is that of
+    `GroupSVC` (the paper's equation 2); choosing alpha and q within the training set is the paper's protocol.
 
     Parameters
     ----------
     alphas : int or sequence of floats
         A number: a log grid from alpha_max (on all training data, for each q) down to 1e-3 of it; for ``penalty="l2"``
         with noise from 100 alpha_max.
-    penalty, groups, group_weights, fit_intercept, class_weight, tol, max_iter, solver
-        As in `GroupSVC`. Arrays of other libraries and devices are used as in `GroupSVC`; on a device ``n_jobs`` has
-        no effect.
+    penalty : {"group", "l1", "l2"}
+        Which norm is the penalty, as in `GroupSVC`.
     q : float or sequence of floats
+        Inner norm, 1 ≤ q ≤ 2, for ``penalty="group"``. Of several values one is chosen together with alpha; the
+        paper's GSVM-q tries 1, 1.2, …, 2.
     noise : str, array of shape (d, d), or None
-        As in `GroupSVC`. A named estimate is computed for every fold from its own training trials.
+        Covariance N of the quadratic term, as in `GroupSVC`. A named estimate is computed for every fold from
+        its own training trials.
     ridge : float or sequence of floats
+        Strength of the quadratic term that is added to a norm. Of several values one is chosen together with alpha.
+    groups : one label per column of a 2-D X
+        The sensor of every feature; None: every column is a sensor. Must be None for epochs (trials, channels, times).
+    group_weights : array in the order of ``groups_``, or dict by label
+        The weights β_g of the groups; 0: always selected, infinity: never selected.
     adaptive : bool
         Whether the adaptive norm is used: alpha of a first stage is chosen by cross-validation with plain weights;
         then the weights β_g = 1/‖w*_g‖_q, divided by their geometric mean, are computed from the first-stage fit of
         every fold, and for the refit from the first-stage fit on all trials.
+    fit_intercept : bool
+        Whether b is fitted; it is not penalised.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, as in `GroupSVC`; "balanced" is computed from the training trials of each fold.
     cv : int, splitter or iterable of splits
+        A number: so many stratified folds. For trials of one character, give a splitter that keeps groups together,
+        such as `mixnorm.eeg.InOrder`.
     scoring : str or callable
+        What is maximised on the held-out trials: a name of a scorer of scikit-learn, or a scorer.
     rule : {"best", "1se"}
         The best mean score (among scores within 1e-12 the sparser model), or the largest alpha whose mean score is
         within one standard error of the best (for several q the one with the fewest sensors).
     max_sensors : int or None
         Only models with at most this many sensors are considered.
     n_jobs : int or None
-        Number of folds fitted in parallel, as in joblib.
+        Number of folds fitted in parallel, as in joblib. On a device it has no effect.
+    tol : float
+        Relative duality gap (P − D)/P to reach, by every fit.
+    max_iter : int
+        Largest number of iterations of one fit; a warning is given if ``tol`` is not reached.
+    solver : {"auto", "newton", "fista", "forward-backward"}
+        Algorithm, as in `GroupSVC`.
 
     Attributes
     ----------
@@ -58,6 +79,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
     alphas_ : ndarray of shape (A,), or (Q, A) for several q
         Several ridges add an axis in front, here and in ``scores_`` and ``n_selected_``.
     scores_ : ndarray of shape (A, folds) or (Q, A, folds)
+        Score of every alpha on the held-out trials of every fold.
     n_selected_ : ndarray of shape (A,) or (Q, A)
         Number of sensors that the refit on all trials selects at every alpha.
     path_coefs_, path_intercepts_ : ndarray of shape (A, d) and (A,)
@@ -68,8 +90,21 @@ class GroupSVCCV(Probabilities, SingleSubject):
     out_of_fold_scores_ : ndarray of shape (n,)
         Score of every training trial, at the chosen parameters, by the model of the fold that held it out (their mean
         over several folds; NaN if none did).
-    coef_, intercept_, classes_, groups_, group_norms_, selected_groups_, n_iter_, dual_gap_, objective_, noise_
+    coef_, intercept_, classes_, groups_, group_norms_, selected_groups_, n_iter_, dual_gap_, objective_
         Of the model refitted on all trials, as in `GroupSVC`.
+    filters_, patterns_, noise_ : ndarray
+        Of the model refitted on all trials, as in `GroupSVC`.
+
+    See Also
+    --------
+    GroupSVC : The same classifier for given parameters.
+    group_svc_path : Solutions for a sequence of alphas, without cross-validation.
+    MultiTaskGroupSVCCV : The joint fit of several subjects.
+    mixnorm.eeg.default_classifier : This classifier with the settings of ``mixnorm train``.
+
+    Notes
+    -----
+    Arrays of PyTorch, CuPy and other array-API libraries, and devices, are used as in `GroupSVC`.
 
     Examples
     --------
@@ -134,16 +169,19 @@ class GroupSVCCV(Probabilities, SingleSubject):
         Parameters
         ----------
         X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs (EEG taken in µV)
+            The training trials.
         y : array of shape (n,)
-        sample_weight : array of shape (n,)
-            Also given to the scorer.
+            Any two labels.
+        sample_weight : array of shape (n,), or None
+            Weights of the trials, also given to the scorer; None: all 1.
         **params : dict
             ``groups``: one label per trial, for a splitter that keeps groups together (such as the trials of one
             character). With metadata routing enabled, everything that the splitter and the scorer request.
 
         Returns
         -------
-        self
+        GroupSVCCV
+            The fitted classifier.
         """
         check_rule(self.rule, self.max_sensors)
         options = SolverOptions.of(self)
@@ -237,7 +275,13 @@ class GroupSVCCV(Probabilities, SingleSubject):
         self.out_of_fold_scores_ = held_out.mean(len(signs))
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return how metadata reach the splitter and the scorer."""
+        """Return how metadata reach the splitter and the scorer.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing of scikit-learn.
+        """
         return cv_routing(self)
 
 

@@ -26,6 +26,16 @@ def use_device(device: str | None) -> Iterator[None]:
     device : str or None
         "cuda", "cuda:1" …; PyTorch is used if it is installed, otherwise CuPy. None or "cpu": the host.
 
+    Yields
+    ------
+    None
+        Nothing; the fits inside the context use the device.
+
+    See Also
+    --------
+    GroupSVC : Also takes arrays that are on a device already.
+    mixnorm.study.Where : The device of a study.
+
     Notes
     -----
     Electrode selection (`mixnorm.eeg.select_montage`) uses the device for its path, its stability selection and its

@@ -59,6 +59,26 @@ class Checkpoint:
         Version of the code: parts computed by another version are not used.
     progress : callable
         Called with a message that says how many parts were taken from the folder.
+
+    See Also
+    --------
+    select_montage : Takes one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import mixnorm
+    >>> from mixnorm.eeg import Checkpoint, SelectOptions, select_montage, simulated_recording
+    >>> recording = simulated_recording(240, n_channels=4, n_informative=2)
+    >>> quick = SelectOptions(n_resamplings=0, compare=False)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint = Checkpoint(Path(folder) / "parts", mixnorm.__version__)
+    ...     first = select_montage(recording, quick, checkpoint=checkpoint)
+    ...     again = select_montage(recording, quick, checkpoint=checkpoint)  # nothing is computed twice
+    ...     checkpoint.remove()
+    >>> first.montage == again.montage
+    True
     """
 
     folder: Path
@@ -73,7 +93,7 @@ class Checkpoint:
         n_jobs: int | None = None,
         tracker: Tracker | None = None,
     ) -> list[Any]:
-        """Results of the calls, in order: read from the folder where they are there, otherwise computed and kept.
+        """Return the results of the calls: read from the folder where they are there, otherwise computed and kept.
 
         Parameters
         ----------
@@ -82,10 +102,16 @@ class Checkpoint:
         about : str
             Digest of everything that the results depend on, see :func:`digest`.
         calls : iterable of Call
+            Functions with their arguments.
         n_jobs : int or None
             Number of processes.
         tracker : Tracker or None
             Told of every part, whether read or computed.
+
+        Returns
+        -------
+        list
+            One result for each call, in order.
         """
         calls = list(calls)
         stem = f"{digest(self.version, about, name)}-{re.sub(r'[^a-zA-Z0-9]+', '-', name)}"

@@ -112,9 +112,35 @@ def channel_index(name: str, ch_names: Sequence[str], option: str) -> int:
 
 
 def read_costs(path: str | Path) -> dict[str, float]:
-    """Read the costs of electrodes: a JSON object, or one name and number per line (tab, comma or space between).
+    r"""Read the costs of electrodes from a file.
 
-    Lines that begin with # are comments; a first line that ends in the word "cost" is a heading.
+    It holds a JSON object, or one name and number per line (tab, comma or space between). Lines that begin with # are
+    comments; a first line that ends in the word "cost" is a heading.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    dict of str to float
+        Cost of each electrode that is named.
+
+    See Also
+    --------
+    SelectOptions : Takes them as ``cost``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from mixnorm.eeg import read_costs
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "costs.csv"
+    ...     _ = file.write_text("electrode,cost\nFp1,2\nOz,0.5")
+    ...     read_costs(file)
+    {'Fp1': 2.0, 'Oz': 0.5}
     """
     path = Path(path)
     try:

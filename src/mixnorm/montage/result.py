@@ -380,7 +380,13 @@ class SelectionResult:
         return self.chosen.sensors
 
     def to_json(self) -> dict[str, Any]:
-        """The document ``selection.json``: strings, numbers, lists, dicts and None, with the sentences added."""
+        """The document ``selection.json``: strings, numbers, lists, dicts and None, with the sentences added.
+
+        Returns
+        -------
+        dict
+            As the file holds it.
+        """
         own = {one.name: to_plain(getattr(self, one.name)) for one in fields(SelectionResult)}
         own["source"] |= {
             "optimistic": sentences.optimistic(self.source.folds),

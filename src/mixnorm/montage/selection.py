@@ -65,10 +65,24 @@ class SelectOptions:
         Number of processes; the outer folds run in parallel.
     preparation : Preparation or None
         How recordings are prepared; None: the default for their kind (`default_preparation`).
-    window, n_samples
-        Seconds after the stimulus, and number of samples, instead of those of the preparation.
+    window : (start, stop) or None
+        Seconds after the stimulus, instead of those of the preparation.
+    n_samples : int or None
+        Number of samples over the window, instead of that of the preparation.
     decoders : bool
         Whether to fit decoders for every number of electrodes, and not only for the montage put forward.
+
+    See Also
+    --------
+    select_montage : Takes these options.
+    read_costs : Reads ``cost`` from a file.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import SelectOptions
+    >>> options = SelectOptions(sensors=8, keep=("Cz",), forbid=("Fp1", "Fp2"))
+    >>> options.n_resamplings
+    50
     """
 
     sensors: int | None = None
@@ -87,10 +101,34 @@ class SelectOptions:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Selection(SelectionResult):
-    """A `SelectionResult` with the decoders of its montage.
+    """Montages of every size with their scores, the recommended one, and the decoders of that montage.
 
     Attributes
     ----------
+    source : Source
+        The recordings, their trials, and the folds.
+    sensors : tuple of SensorInfo
+        All sensors, in recording order.
+    montages : tuple of Montage
+        One for every number of sensors, ascending in size.
+    recommended : Recommendation
+        Which of them is put forward, and why.
+    curves : tuple of Curve
+        AUC by number of sensors for each way to order them; that of this package first.
+    stability : Stability or None
+        How often each sensor is among the first, over halves of the trials.
+    path : Path or None
+        The mixed-norm path.
+    times : tuple of float
+        Seconds after the stimulus of the samples.
+    evoked : Evoked or None
+        Mean responses of both classes.
+    by_subject : tuple of SubjectRow, or None
+        One for each of several subjects.
+    letters : Letters or None
+        Shares of characters that are spelled right, where characters and flash codes are known.
+    arguments : tuple of str, or None
+        The recordings and options of the command that made it.
     decoder : Decoder
         Fitted on all trials with the recommended montage; with several subjects on their pooled trials, for a new
         subject.
@@ -98,6 +136,19 @@ class Selection(SelectionResult):
         With several subjects one for each, by name, with the common montage; otherwise empty.
     decoders_by_size : dict of int to MontageDecoders
         Those of every montage, by number of electrodes, where they were asked for; otherwise empty.
+
+    See Also
+    --------
+    select_montage : Computes it.
+    Decoder : What ``decoder`` can do.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import SelectOptions, select_montage, simulated_recording
+    >>> quick = SelectOptions(sensors=2, n_resamplings=0, compare=False)
+    >>> found = select_montage(simulated_recording(240, n_channels=4, n_informative=2), quick)
+    >>> sorted(found.montage) == sorted(found.decoder.selected), len(found.montages)
+    (True, 4)
     """
 
     decoder: Decoder = field(repr=False)
@@ -118,14 +169,27 @@ def select_montage(
     source : Design, or one or several recordings with labels
         Anything that `prepare` takes: paths, `mne.io.Raw`, `mne.Epochs`, arrays with names.
     options : SelectOptions, optional
+        The defaults of `SelectOptions` by default.
     progress : callable, optional
         Called with a `Progress` when a step starts and whenever a part of it is finished.
     checkpoint : Checkpoint, optional
         Where finished parts are kept, so that an interrupted selection can be resumed.
 
+    Returns
+    -------
+    Selection
+        Montages of every size, the recommended one, and its decoder.
+
+    See Also
+    --------
+    SelectOptions : The options.
+    Decoder : A decoder for electrodes that are known already.
+    mixnorm.SensorSelector : The same order of electrodes, as a step of a scikit-learn pipeline.
+    mixnorm.stability_selection : How often electrodes are among the first.
+
     Examples
     --------
-    >>> from mixnorm.eeg import simulated_recording
+    >>> from mixnorm.eeg import SelectOptions, select_montage, simulated_recording
     >>> found = select_montage(simulated_recording(300, seed=0), SelectOptions(n_resamplings=0, compare=False))
     >>> found.recommended.n_sensors == len(found.montage)
     True

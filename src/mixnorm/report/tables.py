@@ -38,7 +38,37 @@ class Sheet:
 
 
 def table(results: Results, form: str = "text") -> str:
-    """The table of a study in one of `TABLE_FORMATS`."""
+    """Return the table of a study in one of `TABLE_FORMATS`.
+
+    Parameters
+    ----------
+    results : Results
+        What `mixnorm.study.read_results` read.
+    form : {"text", "csv", "markdown", "latex"}
+        Format of the table.
+
+    Returns
+    -------
+    str
+        The table, beside the paper's figures where it has them.
+
+    See Also
+    --------
+    write_report : All tables and figures as files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from mixnorm.report import table
+    >>> from mixnorm.study import DatasetPlan, Plan, read_results, run_study
+    >>> data = DatasetPlan("toy", "simulated", options={"n_trials": 110, "n_channels": 4, "n_informative": 2})
+    >>> plan = Plan("mine", (data,), methods=("svm", "gsvm-2"), splits=2, n_train=(60,), alphas=(0.01, 0.1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = run_study(plan, folder)
+    ...     lines = table(read_results(folder), "csv").splitlines()
+    >>> lines[0].split(",")[:4], len(lines)
+    (['dataset', 'method', 'n_train', 'auc'], 3)
+    """
     if form == "csv":
         return _csv(results.rows())
     return TABLE_FORMATS[form](sheet(results))

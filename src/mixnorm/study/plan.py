@@ -35,7 +35,22 @@ _LONGEST_NAME = 200
 
 
 class PlanError(ValueError):
-    """An invalid plan; the message says where and why."""
+    """An invalid plan; the message says where and why.
+
+    See Also
+    --------
+    Plan : Raises it where a value is not allowed.
+    load_plan : Raises it for files.
+
+    Examples
+    --------
+    >>> from mixnorm.study import DatasetPlan, Plan, PlanError
+    >>> try:
+    ...     Plan("mine", (DatasetPlan("data", "simulated"),), methods=("svm",), splits=0)
+    ... except PlanError as error:
+    ...     print(error)
+    mine: splits must be ...
+    """
 
 
 @dataclass(frozen=True)
@@ -60,6 +75,16 @@ class DatasetPlan:
         Use only this many first sessions of each subject.
     where : str
         Where to get the files; part of the error where they are missing.
+
+    See Also
+    --------
+    Plan : Has one or several.
+
+    Examples
+    --------
+    >>> from mixnorm.study import DatasetPlan
+    >>> DatasetPlan("toy", "simulated", options={"n_channels": 8}).drawn
+    True
     """
 
     name: str
@@ -83,22 +108,39 @@ class Plan:
     Attributes
     ----------
     name, about : str
+        Name of the study, and a description.
     datasets : tuple of DatasetPlan
+        Where the trials come from.
     methods : tuple of str
+        Keys of `METHODS`.
     splits : int
         Random splits (or draws) of every subject; the number of folds for ``split_by="character"``; the most
         sessions left out in turn for ``"session"``.
     split_by : {"random", "session", "character", "subject"}
+        What is divided into training and test trials.
     n_train : tuple of int
         Numbers of training trials per subject, each evaluated. Empty: for random splits 1000, or four fifths where a
         subject has fewer trials; otherwise all that are not held out.
     alphas, qs, similarities : tuple of float
         The grids of the inner cross-validation.
     folds : int
-        Of the inner cross-validation.
+        Number of folds of the inner cross-validation.
     scatter_at : int or None
         The number of training trials at which subjects are compared in a scatter plot; None: the largest.
     seed : int
+        The same seed gives the same splits.
+
+    See Also
+    --------
+    load_plan : A plan by name or from a file.
+    run_study : Computes it.
+
+    Examples
+    --------
+    >>> from mixnorm.study import DatasetPlan, Plan
+    >>> plan = Plan("mine", (DatasetPlan("toy", "simulated"),), methods=("svm", "gsvm-2"), splits=3)
+    >>> plan.with_(splits=5).splits, Plan.from_dict(plan.to_dict()).identity() == plan.identity()
+    (5, True)
     """
 
     name: str
@@ -146,20 +188,54 @@ class Plan:
             raise PlanError(f"{self.name}: every q must be between 1 and 2, but got {list(self.qs)}.")
 
     def with_(self, **changes: Any) -> Plan:
-        """The same plan with some fields changed; None leaves a field as it is."""
+        """The same plan with some fields changed; None leaves a field as it is.
+
+        Parameters
+        ----------
+        **changes : dict
+            New values by name.
+
+        Returns
+        -------
+        Plan
+            A new object; this one does not change.
+        """
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
+        """Plain JSON.
+
+        Returns
+        -------
+        dict
+            One value for each field, by its name.
+        """
         return _plain(asdict(self))
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Plan:
-        """The plan that `to_dict` described, or that a TOML file holds under the same keys."""
+        """The plan that `to_dict` described, or that a TOML file holds under the same keys.
+
+        Parameters
+        ----------
+        description : mapping
+            Values by name; fields that are missing have their defaults.
+
+        Returns
+        -------
+        Plan
+            All values are checked.
+        """
         return _plan(dict(description))
 
     def identity(self) -> str:
-        """Canonical text of what runs in one folder must have in common: all but methods, splits and descriptions."""
+        """Canonical text of what runs in one folder must have in common: all but methods, splits and descriptions.
+
+        Returns
+        -------
+        str
+            Equal for plans whose results may be in one folder.
+        """
         description = self.to_dict()
         for name in ("splits", "methods", "about", "scatter_at"):
             if name != "splits" or self.split_by != "character":
@@ -168,10 +244,25 @@ class Plan:
 
 
 def load_plan(name: str) -> Plan:
-    """A plan by the name of a built-in one, from a TOML file, or for a recording or "moabb:" name as it is.
+    """Return a plan: a built-in one by its name, one from a TOML file, or one made for a recording.
+
+    Parameters
+    ----------
+    name : str
+        One of `BUILT_IN`, the path of a TOML file, or a recording, a folder of recordings or a "moabb:" name.
+
+    Returns
+    -------
+    Plan
+        Change single fields with `Plan.with_`.
+
+    See Also
+    --------
+    run_study : Computes the plan.
 
     Examples
     --------
+    >>> from mixnorm.study import load_plan
     >>> load_plan("simulated").methods
     ('svm', 'svm-1', 'gsvm-2', 'gsvm-q', 'gsvm-a')
     """

@@ -27,9 +27,35 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the paper's tables: means over splits, then over subjects; AUC and shares in percent.
+    """A row of the paper's tables: means over splits, then over subjects.
 
-    `p_value` is that of the exact Wilcoxon test of the AUC against `svm`; None: there is none.
+    Attributes
+    ----------
+    dataset, method : str
+        Names of the data set and of the method.
+    n_train : int or None
+        Training trials per subject; None where subjects differ.
+    auc : float or None
+        Area under the ROC curve, in percent.
+    sel : float or None
+        Share of the sensors that are selected, in percent.
+    f_measure : float or None
+        F-measure of the selected sensors, in percent, where the informative ones are known.
+    p_value : float or None
+        That of the exact Wilcoxon test of the AUC against `svm`; None: there is none.
+    n_subjects, n_splits : int
+        How many subjects and splits the means are over.
+
+    See Also
+    --------
+    Results.rows : Computes them.
+    wilcoxon_exact : The test.
+
+    Examples
+    --------
+    >>> from mixnorm.study import Row
+    >>> Row("epfl", "gsvm-2", 1000, 80.53, 78.24, None, 0.5, n_subjects=8, n_splits=10).auc
+    80.53
     """
 
     dataset: str
@@ -50,6 +76,7 @@ class Results:
     Attributes
     ----------
     plan : Plan
+        What was computed.
     datasets : dict
         Subjects, channels and positions of every data set.
     records : list of dict
@@ -59,8 +86,26 @@ class Results:
     missing : list of str
         Units that have not been computed yet.
     n_units : int
+        Number of units of the plan.
     above_tol : list of (str, float)
         Units whose final fit stopped at a duality gap above `TOLERANCE`, and that gap.
+
+    See Also
+    --------
+    read_results : Reads them from a folder.
+    mixnorm.report.write_report : Writes tables and figures.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from mixnorm.study import DatasetPlan, Plan, read_results, run_study
+    >>> data = DatasetPlan("toy", "simulated", options={"n_trials": 110, "n_channels": 4, "n_informative": 2})
+    >>> plan = Plan("mine", (data,), methods=("svm", "gsvm-2"), splits=2, n_train=(60,), alphas=(0.01, 0.1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = run_study(plan, folder)
+    ...     results = read_results(folder)
+    >>> results.complete, [row.method for row in results.rows()]
+    (True, ['svm', 'gsvm-2'])
     """
 
     plan: Plan
@@ -77,7 +122,13 @@ class Results:
         return not self.missing and not self.failed
 
     def rows(self) -> list[Row]:
-        """The rows of the table, data sets and methods in the order of the plan."""
+        """The rows of the table, data sets and methods in the order of the plan.
+
+        Returns
+        -------
+        list of Row
+            One for each data set, number of training trials and method.
+        """
         drawn = {dataset.name: dataset.drawn for dataset in self.plan.datasets}
         places = [
             (dataset.name, method, n_train)
@@ -88,12 +139,33 @@ class Results:
         return [self._row(place, drawn[place[0]]) for place in places]
 
     def of(self, dataset: str, method: str, n_train: int | None) -> list[dict[str, Any]]:
-        """The records of a row."""
+        """The records of a row.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the data set.
+        method : str
+            Name of the method.
+        n_train : int or None
+            Number of training trials as the plan has it; None for its default.
+
+        Returns
+        -------
+        list of dict
+            One for each subject and split.
+        """
         place = (dataset, method, n_train)
         return [r for r in self.records if (r["dataset"], r["method"], r["n_train_asked"]) == place]
 
     def to_json(self) -> dict[str, Any]:
-        """What ``mixnorm study --json`` prints."""
+        """What ``mixnorm study --json`` prints.
+
+        Returns
+        -------
+        dict
+            Strings, numbers, lists, dicts and None.
+        """
         return {
             "plan": self.plan.name,
             "complete": self.complete,
@@ -122,7 +194,7 @@ class Results:
 
 
 def read_results(folder: str | Path, partial: bool = False) -> Results:
-    """All results of a folder.
+    """Read all results of a folder.
 
     Parameters
     ----------
@@ -130,6 +202,27 @@ def read_results(folder: str | Path, partial: bool = False) -> Results:
         What `run_study` wrote.
     partial : bool
         Whether to accept an incomplete study, which is otherwise refused.
+
+    Returns
+    -------
+    Results
+        Also of units that failed.
+
+    See Also
+    --------
+    load_results : The same as a DataFrame.
+    run_study : Writes the folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from mixnorm.study import DatasetPlan, Plan, read_results, run_study
+    >>> data = DatasetPlan("toy", "simulated", options={"n_trials": 110, "n_channels": 4, "n_informative": 2})
+    >>> plan = Plan("mine", (data,), methods=("svm", "gsvm-2"), splits=2, n_train=(60,), alphas=(0.01, 0.1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = run_study(plan, folder)
+    ...     read_results(folder).n_units
+    4
     """
     store = Store(folder)
     study = store.study()
@@ -156,7 +249,7 @@ def read_results(folder: str | Path, partial: bool = False) -> Results:
 
 
 def load_results(folder: str | Path, partial: bool = False) -> Any:
-    """Subject-wise results as a tidy DataFrame: one row per data set, method, subject, split and training size.
+    """Read subject-wise results as a DataFrame: one row per data set, method, subject, split and training size.
 
     Parameters
     ----------
@@ -170,6 +263,23 @@ def load_results(folder: str | Path, partial: bool = False) -> Any:
     pandas.DataFrame
         Columns ``dataset, method, subject, split, n_train, n_test, auc, sel, f_measure`` (percent), ``n_channels,
         selected`` (names), ``alpha, q, similarity, dual_gap``.
+
+    See Also
+    --------
+    read_results : The same without pandas.
+    run_study : Writes the folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from mixnorm.study import DatasetPlan, Plan, load_results, run_study
+    >>> data = DatasetPlan("toy", "simulated", options={"n_trials": 110, "n_channels": 4, "n_informative": 2})
+    >>> plan = Plan("mine", (data,), methods=("svm", "gsvm-2"), splits=2, n_train=(60,), alphas=(0.01, 0.1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = run_study(plan, folder)
+    ...     table = load_results(folder)
+    >>> table.groupby("method")["auc"].count().to_dict()
+    {'gsvm-2': 2, 'svm': 2}
     """
     pandas = require("pandas", "report")
     return pandas.DataFrame(read_results(folder, partial).records, columns=COLUMNS)

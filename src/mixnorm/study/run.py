@@ -19,9 +19,29 @@ from mixnorm.study.units import Unit, Work, code_version, expand
 
 @dataclass(frozen=True)
 class Where:
-    """Where units run: the backend, its number of processes, or the address of its scheduler; or a device.
+    """Where the units of a study run: in processes, on a cluster, or on a device.
 
-    `device`: "cuda" …, as in `mixnorm.use_device`; all units are then fitted from this process.
+    Attributes
+    ----------
+    backend : {"joblib", "dask"}
+        What runs them.
+    jobs : int
+        Number of processes of "joblib".
+    address : str or None
+        Address of the scheduler of "dask".
+    device : str or None
+        "cuda" …, as in `mixnorm.use_device`; all units are then fitted from this process.
+
+    See Also
+    --------
+    run_study : Takes it.
+    mixnorm.use_device : The device of single fits.
+
+    Examples
+    --------
+    >>> from mixnorm.study import Where
+    >>> Where(jobs=4)
+    Where(backend='joblib', jobs=4, address=None, device=None)
     """
 
     backend: str = "joblib"
@@ -41,16 +61,36 @@ def run_study(
     Parameters
     ----------
     plan : Plan
+        Data, splits, methods and grids.
     folder : path
         Folder of the results. After an interruption, the same call continues.
     where : Where, optional
         One process by default.
-    progress : callable
+    progress : callable, optional
         Called with the number of units done and their total number, at the start and after each unit.
 
     Returns
     -------
     Store
+        The folder; `read_results` reads it.
+
+    See Also
+    --------
+    load_plan : A plan by name or from a file.
+    read_results : The results of the folder.
+    mixnorm.report.write_report : Tables and figures.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from mixnorm.study import DatasetPlan, Plan, run_study
+    >>> data = DatasetPlan("toy", "simulated", options={"n_trials": 110, "n_channels": 4, "n_informative": 2})
+    >>> plan = Plan("mine", (data,), methods=("svm", "gsvm-2"), splits=2, n_train=(60,), alphas=(0.01, 0.1))
+    >>> counts = []
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = run_study(plan, folder, progress=lambda done, total: counts.append((done, total)))
+    >>> counts[0], counts[-1]
+    ((0, 4), (4, 4))
     """
     where = where or Where()
     _check(where)

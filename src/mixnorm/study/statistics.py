@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 
 
 def wilcoxon_exact(x: ArrayLike, y: ArrayLike) -> float | None:
-    """Two-sided p-value of the signed-rank test on paired samples, exact with ties.
+    """Return the two-sided p-value of the signed-rank test on paired samples, exact with ties.
 
     Zero differences are dropped, equal ones share their midrank, and the p-value is the share of all sign flips whose
     rank sum lies at least as far from its mean. The distribution is counted by adding one difference at a time: 30
@@ -24,8 +24,13 @@ def wilcoxon_exact(x: ArrayLike, y: ArrayLike) -> float | None:
     float or None
         None where no two values differ: there is nothing to test.
 
+    See Also
+    --------
+    Results.rows : Has the p-value of each method against the baseline.
+
     Examples
     --------
+    >>> from mixnorm.study import wilcoxon_exact
     >>> wilcoxon_exact([3, 4, 5, 6, 7], [1, 1, 1, 1, 1])
     0.0625
     """

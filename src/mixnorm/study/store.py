@@ -26,7 +26,22 @@ FORMAT = 1
 
 
 class StoreError(ValueError):
-    """A folder of results that cannot be used; the message begins with its path."""
+    """A folder of results that cannot be used; the message begins with its path.
+
+    See Also
+    --------
+    read_results : Raises it.
+    run_study : Raises it for a folder of another study.
+
+    Examples
+    --------
+    >>> from mixnorm.study import StoreError, read_results
+    >>> try:
+    ...     read_results("no-such-folder")
+    ... except StoreError as error:
+    ...     print(error)
+    no-such-folder: ...
+    """
 
 
 class Store:

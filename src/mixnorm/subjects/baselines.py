@@ -64,19 +64,22 @@ class _Baseline(SubjectClassifier):
         Parameters
         ----------
         X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+            The trials of all subjects, in any order.
         y : array of shape (n,)
             Any two labels.
         subjects : array of n hashable labels
-            None: all trials belong to one subject.
-        sample_weight : array of shape (n,)
-        X_target_labeled, y_target_labeled, X_target_unlabeled
+            The subject of every trial; None: all trials belong to one subject.
+        sample_weight : array of shape (n,), or None
+            Weights of the trials, also given to the scorer; None: all 1.
+        X_target_labeled, y_target_labeled, X_target_unlabeled : arrays, or None
             Accepted for MOABB and not used: a baseline cannot be adapted to a new subject.
         **params : dict
             For the splitter and the scorer, as in `GroupSVCCV`.
 
         Returns
         -------
-        self
+        object
+            The fitted model itself.
         """
         check_rule(self.rule, self.max_sensors)
         data = self._read(X, y, subjects, sample_weight)
@@ -128,7 +131,13 @@ class _Baseline(SubjectClassifier):
         self._keep_mean(data.subjects.labels)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return how metadata reach the splitter and the scorer."""
+        """Return how metadata reach the splitter and the scorer.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing of scikit-learn.
+        """
         return cv_routing(self)
 
 
@@ -138,20 +147,51 @@ class PerSubjectSVC(_Baseline):
     Parameters
     ----------
     alphas : int or sequence of floats
-        As in `GroupSVCCV`; a number gives each subject a grid of its own.
-    penalty, q, groups, group_weights, fit_intercept, class_weight, cv, scoring, rule, max_sensors
-    tol, max_iter, solver
-        As in `GroupSVCCV`.
+        A number: a log grid from alpha_max down to 1e-3 of it, for each subject its own. A sequence: as given.
+    penalty : {"group", "l1", "l2"}
+        Which norm is the penalty, as in `GroupSVC`.
+    q : float
+        Inner norm, 1 ≤ q ≤ 2; for ``penalty="group"``.
+    groups : one label per column of a 2-D X
+        The sensor of every feature; None: every column is a sensor. Must be None for epochs (trials, channels, times).
+    group_weights : array in the order of ``groups_``, or dict by label
+        The weights β_g of the groups; 0: always selected, infinity: never selected.
+    fit_intercept : bool
+        Whether intercepts are fitted; they are not penalised.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, as in `GroupSVC`.
+    cv : int, splitter or iterable of splits
+        Divides the trials of each subject separately; an iterable of splits divides all trials at once.
+    scoring : str or callable
+        What is maximised on the held-out trials: a name of a scorer of scikit-learn, or a scorer.
+    rule : {"best", "1se"}
+        The best mean score, or the largest alpha whose mean score is within one standard error of the best.
+    max_sensors : int or None
+        Only models with at most this many sensors are considered.
+    tol : float
+        Relative duality gap (P − D)/P to reach.
+    max_iter : int
+        Largest number of iterations; a warning is given if ``tol`` is not reached.
+    solver : {"auto", "newton", "fista", "forward-backward"}
+        Algorithm, as in `GroupSVC`.
 
     Attributes
     ----------
     subjects_ : ndarray of shape (T,)
+        Labels in the order of the rows of ``coef_``.
     coef_, intercept_ : ndarrays of shape (T, d) and (T,)
+        The classifier of every subject.
     alpha_ : ndarray of shape (T,)
         The chosen alpha of each subject.
     alphas_, scores_ : ndarrays of shape (T, A) and (T, A, folds)
+        The grid of each subject, and its scores on the held-out trials of every fold.
     dual_gap_, objective_ : float
         The largest gap and the mean objective of the T problems.
+
+    See Also
+    --------
+    PooledSVC : One classifier for all subjects.
+    MultiTaskGroupSVCCV : The joint fit that is compared with these baselines.
 
     Examples
     --------
@@ -178,7 +218,52 @@ class PooledSVC(_Baseline):
 
     Parameters
     ----------
-    As in `PerSubjectSVC`.
+    alphas : int or sequence of floats
+        A number: a log grid from alpha_max down to 1e-3 of it. A sequence: as given.
+    penalty : {"group", "l1", "l2"}
+        Which norm is the penalty, as in `GroupSVC`.
+    q : float
+        Inner norm, 1 ≤ q ≤ 2; for ``penalty="group"``.
+    groups : one label per column of a 2-D X
+        The sensor of every feature; None: every column is a sensor. Must be None for epochs (trials, channels, times).
+    group_weights : array in the order of ``groups_``, or dict by label
+        The weights β_g of the groups; 0: always selected, infinity: never selected.
+    fit_intercept : bool
+        Whether intercepts are fitted; they are not penalised.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, as in `GroupSVC`.
+    cv : int, splitter or iterable of splits
+        Divides the trials of each subject separately; an iterable of splits divides all trials at once.
+    scoring : str or callable
+        What is maximised on the held-out trials: a name of a scorer of scikit-learn, or a scorer.
+    rule : {"best", "1se"}
+        The best mean score, or the largest alpha whose mean score is within one standard error of the best.
+    max_sensors : int or None
+        Only models with at most this many sensors are considered.
+    tol : float
+        Relative duality gap (P − D)/P to reach.
+    max_iter : int
+        Largest number of iterations; a warning is given if ``tol`` is not reached.
+    solver : {"auto", "newton", "fista", "forward-backward"}
+        Algorithm, as in `GroupSVC`.
+
+    Attributes
+    ----------
+    subjects_ : ndarray of shape (T,)
+        Labels in the order of the rows of ``coef_``.
+    coef_, intercept_ : ndarrays of shape (T, d) and (T,)
+        The one classifier, in the row of every subject.
+    alpha_ : ndarray of shape (1,)
+        The chosen alpha.
+    alphas_, scores_ : ndarrays of shape (1, A) and (1, A, folds)
+        The grid, and its scores on the held-out trials of every fold.
+    dual_gap_, objective_ : float
+        The certificate, as in `GroupSVC`.
+
+    See Also
+    --------
+    PerSubjectSVC : A separate classifier for each subject.
+    MultiTaskGroupSVCCV : The joint fit that is compared with these baselines.
 
     Examples
     --------

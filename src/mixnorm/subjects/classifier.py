@@ -62,7 +62,8 @@ class SubjectClassifier(LinearSensorClassifier):
         Parameters
         ----------
         X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
-        subjects : array of n labels, or one label for all trials
+            The trials; channels and columns are matched by name, as in `GroupSVC.decision_function`.
+        subjects : array of n labels, one label for all trials, or None
             The subjects that the trials belong to. For a subject without a classifier of its own, the mean classifier
             is used. None: the classifier of the subject that was adapted last, or the mean classifier if `adapt` was
             not called.
@@ -70,6 +71,7 @@ class SubjectClassifier(LinearSensorClassifier):
         Returns
         -------
         ndarray of shape (n,)
+            One score per trial.
         """
         check_is_fitted(self)
         matrix = read_predict(self, X, self.selected_groups_).matrix
@@ -88,11 +90,15 @@ class SubjectClassifier(LinearSensorClassifier):
 
         Parameters
         ----------
-        X, subjects : as for `decision_function`
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+            The trials, as for `decision_function`.
+        subjects : array of n labels, one label for all trials, or None
+            The subjects that the trials belong to, as for `decision_function`.
 
         Returns
         -------
         ndarray of shape (n,)
+            One of ``classes_`` per trial.
         """
         return self._label(self.decision_function(X, subjects) > 0)
 
@@ -101,13 +107,19 @@ class SubjectClassifier(LinearSensorClassifier):
 
         Parameters
         ----------
-        X, subjects : as for `decision_function`
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+            The trials, as for `decision_function`.
         y : array of shape (n,)
-        sample_weight : array of shape (n,)
+            The true labels.
+        sample_weight : array of shape (n,), or None
+            Weights of the trials; None: all 1.
+        subjects : array of n labels, one label for all trials, or None
+            The subjects that the trials belong to, as for `decision_function`.
 
         Returns
         -------
         float
+            Between 0 and 1.
         """
         check_is_fitted(self)
         if subjects is None and getattr(self, "_newcomer", None) is None and len(self._labels) > 1:

@@ -1,4 +1,4 @@
-"""`MultiTaskGroupSVC`: a joint fit of many subjects with common sensors and similar classifiers (equations 8, 9)."""
+"""`MultiTaskGroupSVC`: a joint fit of many subjects with common sensors and similar classifiers (equations 9, 10)."""
 
 import numpy as np
 
@@ -19,7 +19,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         Σ_{t,i} s_ti max(0, 1 − y_ti (x_ti·w_t + b_t))² / Σ_{t,i} s_ti + similarity Σ_t ‖w_t − w̄‖² + alpha Ω(W)
 
     with Ω(W) = Σ_g β_g ‖W_g‖_q (``penalty="group"``), where W_g are the coefficients of one sensor in all subjects.
-    This is the paper's MGSVM-2 (equation 8) with ``similarity=0`` and MGSVM-2s (equation 9) with ``similarity>0``.
+    This is the paper's problem (equation 9, with the loss averaged over trials) and its regulariser (equation 10):
+    MGSVM-2 with ``similarity=0`` and MGSVM-2s with ``similarity>0``.
     Alternatively Ω(W) = ‖W‖₁ (``"l1"``) or ½‖W‖² (``"l2"``). With one subject this is `GroupSVC`. With ``noise``
     the similarity is Σ_t ‖R_t w_t − mean‖² and the ℓ2 penalty ½ Σ_t ‖R_t w_t‖², R_t = N_t^½ being the symmetric root
     of the noise covariance of subject t.
@@ -31,8 +32,10 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
     similarity : float
         Strength of the regularisation towards the mean classifier, in (loss units) × (feature units)². 0: the subjects
         have only their sensors in common.
-    penalty, q, groups, group_weights, adaptive, fit_intercept, tol, max_iter, solver
-        As in `GroupSVC`.
+    penalty : {"group", "l1", "l2"}
+        Which Ω is used, as above. Only "group" and "l1" select sensors.
+    q : float
+        Inner norm, 1 ≤ q ≤ 2; for ``penalty="group"``.
     noise : str, array of shape (d, d), dict by subject, or None
         Covariance N_t of the ongoing activity of each subject: an estimate by name, as in `GroupSVC`, made of the
         trials of each subject; a matrix for all; or a dict with a name or a matrix for each subject. Classifiers are
@@ -40,6 +43,12 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         subjects than their responses do. With ``penalty="l2"`` N_t is the metric of the penalty as well. With
         ``"group"`` and ``"l1"``, which select sensors by the w_t, it is not, and ``ridge`` is not available here.
         ``penalty="l2", noise="structured"`` decodes best from few trials (benchmarks/many_subjects.md).
+    groups : one label per column of a 2-D X
+        The sensor of every feature; None: every column is a sensor. Must be None for epochs (trials, channels, times).
+    group_weights : array in the order of ``groups_``, or dict by label
+        The weights β_g of the groups; 0: always selected, infinity: never selected.
+    adaptive : bool
+        Whether every group is weighted by 1/‖W*_g‖_q, where W* is a first fit at the same alpha and similarity.
     align : bool
         Deprecated: the former name of ``noise="kronecker"``.
     asymmetric : list of subjects or None
@@ -49,19 +58,28 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         similarity ‖R w − v̄‖², where v̄ is the mean of the R_t w_t and R the root of the noise of this subject (see
         `adapt`). A subject with trials of one class only gets the mean classifier, with ``noise`` the w with the
         smallest ‖R w − v̄‖².
+    fit_intercept : bool
+        Whether the b_t are fitted; they are not penalised and not part of the similarity.
     class_weight : dict, "balanced" or None
-        "balanced" is computed within each subject.
+        Weights of the classes, as in `GroupSVC`; "balanced" is computed within each subject.
     rehearse : bool
         Whether `fit` also makes a leave-one-subject-out trial of adaptation on the known subjects, from which `adapt`
         later chooses its strength. Each known subject is left out of the joint problem, adapted with a few of its
         trials, and tested on the others. The joint problem is solved at most twelve times; with more than twelve
         subjects, several are left out at a time.
+    tol : float
+        Relative duality gap (P − D)/P to reach.
+    max_iter : int
+        Largest number of iterations; a warning is given if ``tol`` is not reached.
+    solver : {"auto", "newton", "fista", "forward-backward"}
+        Algorithm, as in `GroupSVC`.
 
     Attributes
     ----------
     subjects_ : ndarray of shape (T,)
         Labels in order of first appearance, which is the order of the rows of ``coef_``. New subjects come last.
     coef_, intercept_ : ndarrays of shape (T, d) and (T,)
+        The classifier of every subject.
     mean_coef_, mean_intercept_ : ndarray of shape (d,), float
         The mean classifier: the plain mean over the subjects of the joint problem.
     mean_white_coef_ : ndarray of shape (d,), or None
@@ -73,8 +91,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         subjects. A warning is given if it is not above chance level.
     groups_, group_norms_, selected_groups_ : ndarrays
         As in `GroupSVC`; the norms are over all subjects.
-    dual_gap_, objective_, n_iter_
-        Of the joint problem.
+    dual_gap_, objective_, n_iter_ : float, float, int
+        Certificate and iterations of the joint problem, as in `GroupSVC`.
     strength_ : float
         Strength of the regularisation towards the mean classifier that the latest `adapt` chose.
     newcomer_trials_, newcomer_gains_ : ndarrays of shape (M,) and (M, 13), or None
@@ -84,6 +102,14 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
     newcomer_covariance_ : ndarray of shape (m, m), or None
         C in the regularisation of a new subject (see `adapt`), on the m features of the sensors selected at fit. None
         with ``noise``, and for m above 1000.
+
+    See Also
+    --------
+    MultiTaskGroupSVCCV : The same joint fit with alpha and similarity chosen by cross-validation.
+    GroupSVC : The classifier of one subject.
+    PerSubjectSVC : Baseline without anything in common.
+    PooledSVC : Baseline with one classifier for all subjects.
+    mixnorm.eeg.CohortDecoder : From recordings of several subjects to their decoders.
 
     Notes
     -----
@@ -169,15 +195,17 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
             Any two labels.
         subjects : array of n hashable labels
             The subject of every trial; None: all trials belong to one subject, with a warning.
-        sample_weight : array of shape (n,)
-        X_target_labeled, y_target_labeled
+        sample_weight : array of shape (n,), or None
+            The weights s_ti of the trials; None: all 1.
+        X_target_labeled, y_target_labeled : arrays as X and y, or None
             Calibration trials of a new subject, for `adapt`.
-        X_target_unlabeled
+        X_target_unlabeled : array as X, or None
             Trials of a new subject without labels, for `adapt`. Used only with ``noise`` and without labelled trials.
 
         Returns
         -------
-        self
+        MultiTaskGroupSVC
+            The fitted model.
         """
         alpha, similarity = check_alpha(self.alpha), check_similarity(self.similarity)
         objective, options = Objective.without_noise(self, self.q), SolverOptions.of(self)

@@ -70,15 +70,18 @@ class MultiTaskClassifier(SubjectClassifier):
 
         Parameters
         ----------
-        X : trials as for `fit`, on the same channels, or None
-        y : array of shape (n,), labels in ``classes_``; or None
+        X : array of shape (n, d) or (n, channels, times), DataFrame, mne.Epochs, or None
+            Trials of the new subject, on the channels of `fit`; None: there are none.
+        y : array of shape (n,), or None
+            Their labels, of ``classes_``; None: they have none.
         subject : hashable
             Label of the new subject. If the label is known already, its row is replaced. `predict` uses the classifier
             of the latest adapted subject when no subject is named.
 
         Returns
         -------
-        self
+        object
+            The model itself, with one more subject.
         """
         check_is_fitted(self)
         check_label(subject)

@@ -50,17 +50,35 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         divided by the number of subjects, which is the curvature of one subject's loss. With ``penalty="l2"`` and
         ``noise``: 0 and S − 1 values log-spaced from 0.3 to 100 in units of alpha/2, another one for every alpha; the
         ratio says how much a classifier takes over from the mean. A sequence: as given.
-    penalty, q, noise, groups, group_weights, adaptive, align, asymmetric, fit_intercept, class_weight
-    tol, max_iter, solver
-        As in `MultiTaskGroupSVC`. Adaptive: as in `GroupSVCCV`, with the first stage at the (alpha, similarity) that
-        cross-validation with plain weights chooses. The noise of a subject is estimated in every fold from its
-        training trials alone.
+    penalty : {"group", "l1", "l2"}
+        Which norm is the penalty, as in `MultiTaskGroupSVC`.
+    q : float
+        Inner norm, 1 ≤ q ≤ 2; for ``penalty="group"``.
+    noise : str, array of shape (d, d), dict by subject, or None
+        Covariance of the ongoing activity of each subject, as in `MultiTaskGroupSVC`. A named estimate is computed in
+        every fold from the subject's training trials alone.
+    groups : one label per column of a 2-D X
+        The sensor of every feature; None: every column is a sensor. Must be None for epochs (trials, channels, times).
+    group_weights : array in the order of ``groups_``, or dict by label
+        The weights β_g of the groups; 0: always selected, infinity: never selected.
+    adaptive : bool
+        Whether the adaptive norm is used, as in `GroupSVCCV`, with the first stage at the (alpha, similarity) that
+        cross-validation with plain weights chooses.
+    align : bool
+        Deprecated: the former name of ``noise="kronecker"``.
+    asymmetric : list of subjects or None
+        Subjects that are regularised towards the mean of the others but do not influence the others.
+    fit_intercept : bool
+        Whether intercepts are fitted; they are not penalised.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, as in `GroupSVC`; "balanced" is computed within each subject.
     cv : int, splitter, iterable of splits, or None
         Divides the trials of each subject separately; an iterable of splits divides all trials at once. None: two
         divisions, one into three stratified folds in order and one into five shuffled ones, or fewer folds if a
         subject has fewer trials of a class. Three folds alone leave fewer trials for training, and therefore choose a
         larger similarity than is best for all trials; a single division gives unreliable scores with few trials.
     scoring : str or callable
+        What is maximised on the held-out trials of each subject: a name of a scorer of scikit-learn, or a scorer.
     rule : {"auto", "centre", "best", "1se"}
         "auto": "best" for ``penalty="l2"`` with ``noise``, else "centre". "centre": of all grid points whose mean
         score is within one standard error over folds of the best, the one nearest to their centre. With few trials per
@@ -68,17 +86,25 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         edge of this region. "best": the best mean score (among scores within 1e-12 the sparser model, then the larger
         similarity). "1se": the largest alpha within one standard error of the best.
     max_sensors : int or None
+        Only models with at most this many sensors are considered.
     rehearse : bool
         As in `MultiTaskGroupSVC`, at the chosen alpha and similarity.
     n_jobs : int or None
         Number of folds fitted in parallel, as in joblib; on the workers of a dask cluster inside
         ``joblib.parallel_config("dask")``. The results are the same.
+    tol : float
+        Relative duality gap (P − D)/P to reach.
+    max_iter : int
+        Largest number of iterations; a warning is given if ``tol`` is not reached.
+    solver : {"auto", "newton", "fista", "forward-backward"}
+        Algorithm, as in `GroupSVC`.
 
     Attributes
     ----------
     alpha_, similarity_ : float
         The chosen values.
     alphas_, similarities_ : ndarrays of shape (A,) and (S,), or (S, A) where every alpha has its own similarities
+        The grid.
     scores_ : ndarray of shape (S, A, folds)
         Means over subjects.
     n_selected_ : ndarray of shape (S, A)
@@ -87,9 +113,19 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         Label of every subject of the joint fit → its sigmoid, as ``calibration_`` of `GroupSVCCV`; None → that of the
         held-out scores of all subjects, which any other subject gets.
     subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_
-    mean_white_coef_, mean_noise_, transfer_auc_, newcomer_trials_, newcomer_gains_, newcomer_covariance_
-    dual_gap_, objective_, n_iter_
         Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
+    mean_white_coef_, mean_noise_, transfer_auc_, newcomer_trials_, newcomer_gains_, newcomer_covariance_
+        Of the model refitted on all trials, as in `MultiTaskGroupSVC`, for `adapt`.
+    dual_gap_, objective_, n_iter_
+        Certificate and iterations of the refit.
+
+    See Also
+    --------
+    MultiTaskGroupSVC : The same joint fit for given parameters.
+    GroupSVCCV : The classifier of one subject.
+    PerSubjectSVC : Baseline without anything in common.
+    PooledSVC : Baseline with one classifier for all subjects.
+    mixnorm.eeg.CohortDecoder : From recordings of several subjects to their decoders.
 
     Examples
     --------
@@ -168,16 +204,25 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
 
         Parameters
         ----------
-        X, y, subjects, X_target_labeled, y_target_labeled, X_target_unlabeled
-            As in `MultiTaskGroupSVC.fit`.
-        sample_weight : array of shape (n,)
-            Also given to the scorer.
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs (EEG taken in µV)
+            The trials of all subjects, in any order.
+        y : array of shape (n,)
+            Any two labels.
+        subjects : array of n hashable labels
+            The subject of every trial; None: all trials belong to one subject, with a warning.
+        sample_weight : array of shape (n,), or None
+            Weights of the trials, also given to the scorer; None: all 1.
+        X_target_labeled, y_target_labeled : arrays as X and y, or None
+            Calibration trials of a new subject, for `adapt`.
+        X_target_unlabeled : array as X, or None
+            Trials of a new subject without labels, for `adapt`. Used only with ``noise`` and without labelled trials.
         **params : dict
             For the splitter and the scorer, as in `GroupSVCCV.fit`.
 
         Returns
         -------
-        self
+        MultiTaskGroupSVCCV
+            The fitted model.
         """
         check_rule(self.rule, self.max_sensors, ("auto", "best", "1se", "centre"))
         objective, options = Objective.without_noise(self, self.q), SolverOptions.of(self)
@@ -264,11 +309,15 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
 
         Parameters
         ----------
-        X, subjects : as for `decision_function`
+        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
+            The trials, as for `decision_function`.
+        subjects : array of n labels, one label for all trials, or None
+            The subjects that the trials belong to, as for `decision_function`.
 
         Returns
         -------
         ndarray of shape (n, 2)
+            One row per trial; the rows sum to 1.
         """
         scores = self.decision_function(X, subjects)
         known = getattr(self, "calibrations_", {None: None})  # a model file of an earlier version has none
@@ -296,7 +345,13 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         return self.similarity_
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return how metadata reach the splitter and the scorer."""
+        """Return how metadata reach the splitter and the scorer.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing of scikit-learn.
+        """
         return cv_routing(self)
 
 

@@ -20,12 +20,17 @@ def register_converters() -> None:
     the transformed trials. Trials may be epochs (trials, channels, times) or vectors; the model takes their type,
     float32 or float64.
 
+    See Also
+    --------
+    to_onnx : The model of a decoder, without skl2onnx.
+
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn.pipeline import make_pipeline
     >>> from mixnorm import GroupSVC
     >>> from mixnorm.eeg import ChannelScaler
+    >>> from mixnorm.eeg.export import register_converters
     >>> y = np.tile([0, 1], 30)
     >>> X = np.random.default_rng(0).standard_normal((60, 4, 3)) + y[:, None, None]
     >>> pipeline = make_pipeline(ChannelScaler(), GroupSVC(alpha=0.1)).fit(X, y)

@@ -35,16 +35,30 @@ def to_onnx(decoder: Decoder) -> onnx.ModelProto:
     Parameters
     ----------
     decoder : Decoder
+        Fitted, or loaded from a file.
 
     Returns
     -------
     onnx.ModelProto
         Write it with ``onnx.save(model, path)``.
 
+    See Also
+    --------
+    register_converters : For scikit-learn pipelines.
+    to_bci2000 : Parameters of BCI2000.
+
     References
     ----------
     Zhang, T. (2004). Statistical behavior and consistency of classification methods based on convex risk
     minimization. Annals of Statistics 32, 56–134 (section 3.2: squared hinge loss).
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import Decoder, simulated_recording
+    >>> from mixnorm.eeg.export import to_onnx
+    >>> model = to_onnx(Decoder.fit(simulated_recording(60, n_channels=3, n_informative=2)))
+    >>> [output.name for output in model.graph.output]
+    ['score', 'probability']
     """
     onnx = require("onnx", "onnx")
     shape = [len(decoder.feature_names), len(decoder.times)]

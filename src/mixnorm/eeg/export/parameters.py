@@ -27,7 +27,23 @@ from mixnorm.version import __version__
 
 
 class ExportError(ValueError):
-    """A decoder that another program cannot compute."""
+    """A decoder that another program cannot compute.
+
+    See Also
+    --------
+    to_bci2000 : Raises it.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import Decoder, simulated_recording
+    >>> from mixnorm.eeg.export import ExportError, to_bci2000
+    >>> decoder = Decoder.fit(simulated_recording(60, n_channels=3, n_informative=2))
+    >>> try:
+    ...     to_bci2000(decoder)
+    ... except ExportError as error:
+    ...     print(error)
+    BCI2000 has no Butterworth band-pass of 0.5–10 Hz, ...
+    """
 
 
 @dataclass(frozen=True)
@@ -64,11 +80,27 @@ def to_bci2000(decoder: Decoder, *, without_clipping: bool = False) -> Bci2000Pa
     Returns
     -------
     Bci2000Parameters
+        ``text`` is what the parameter file holds, ``constant`` what must be added to the output of BCI2000 to obtain
+        the score, ``notes`` what a user must know.
 
     Raises
     ------
     ExportError
         Where BCI2000 would compute other scores.
+
+    See Also
+    --------
+    to_onnx : A model for other programs.
+    mixnorm.eeg.Preparation.preset : The preset "bci2000".
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import Decoder, Preparation, simulated_recording
+    >>> from mixnorm.eeg.export import to_bci2000
+    >>> recording = simulated_recording(60, n_channels=3, n_informative=2)
+    >>> exported = to_bci2000(Decoder.fit(recording, Preparation.preset("bci2000")))
+    >>> exported.text.splitlines()[0].split()[2:4]
+    ['SamplingRate=', '256Hz']
     """
     _check(decoder, without_clipping)
     weights, constant = sample_weights(decoder)

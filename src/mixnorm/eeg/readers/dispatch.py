@@ -43,8 +43,8 @@ def read_recording(source: Any, **options: Any) -> AnyRecording:
         recording of a BIDS data set, an epochs bundle (``.npz``), a BCI2000 ``.dat``, an EPFL, BNCI Horizon or
         speller ``.mat``, any other ``.mat`` with a `recipe`; or "moabb:NAME/SUBJECT" with one run. Or an object in
         memory: `mne.io.Raw`, `mne.Epochs`, arrays with names (see `mixnorm.eeg.readers.in_memory`), a recording.
-    **options
-        See `ReadOptions`.
+    **options : dict
+        The fields of `ReadOptions`, by name.
 
     Returns
     -------
@@ -55,6 +55,21 @@ def read_recording(source: Any, **options: Any) -> AnyRecording:
     ------
     RecordingError
         When the source cannot be used; the text begins with its path.
+
+    See Also
+    --------
+    read_recordings : Reads several sources, or one with several runs.
+    ReadOptions : The options.
+    prepare : Cuts recordings into trials.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import read_recording, simulated_p300
+    >>> data = simulated_p300(40, n_channels=3, n_informative=2)
+    >>> arrays = {"X": data.X, "y": data.y, "ch_names": data.ch_names, "times": data.times}
+    >>> recording = read_recording(arrays, subject="ann", drop=["Cz"])
+    >>> recording.ch_names, str(recording.subject[0])
+    (('Fz', 'Pz'), 'ann')
     """
     recordings = read_recordings(source, **options)
     if len(recordings) != 1:
@@ -68,11 +83,28 @@ def read_recordings(*sources: Any, subjects: Sequence[str] | None = None, **opti
     Parameters
     ----------
     *sources : str, path, or objects in memory
-        As in `read_recording`.
+        Anything that `read_recording` takes, and data sets and folders with several runs.
     subjects : sequence of str, optional
         Name of the subject of each source, in order; by default from the sources or their paths.
-    **options
-        See `ReadOptions`.
+    **options : dict
+        The fields of `ReadOptions`, by name.
+
+    Returns
+    -------
+    list of Recording or EpochedRecording
+        In the order of the sources.
+
+    See Also
+    --------
+    read_recording : Reads one recording.
+    ReadOptions : The options.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import read_recordings, simulated_recording, to_raw
+    >>> first, second = (to_raw(simulated_recording(12, seed=seed)) for seed in (0, 1))
+    >>> [one.subject for one in read_recordings(first, second, subjects=["ann", "bob"])]
+    ['ann', 'bob']
     """
     told = ReadOptions(**options)
     _refuse_twice(sources)

@@ -188,10 +188,31 @@ def _is_bad(description: str) -> bool:
 
 
 def to_raw(recording: Recording) -> mne.io.RawArray:
-    """An MNE Raw (in volts) with the events as annotations and the positions as montage.
+    """Return an MNE Raw (in volts) with the events as annotations and the positions as montage.
 
     An event is written as "Target/stimulus 3/character 0", which `read_recording`
     understands.
+
+    Parameters
+    ----------
+    recording : Recording
+        A continuous recording.
+
+    Returns
+    -------
+    mne.io.RawArray
+        With the channels of the recording, all of them EEG.
+
+    See Also
+    --------
+    read_recording : Reads an MNE Raw.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import simulated_recording, to_raw
+    >>> raw = to_raw(simulated_recording(12, n_channels=3, n_informative=1))
+    >>> raw.ch_names, raw.info["sfreq"], len(raw.annotations)
+    (['Fz', 'Cz', 'Pz'], 256.0, 12)
     """
     mne = require("mne", "eeg")
     info = mne.create_info(list(recording.ch_names), recording.sfreq, "eeg")

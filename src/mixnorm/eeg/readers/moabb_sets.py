@@ -32,7 +32,7 @@ def read_moabb(name: str, options: ReadOptions) -> list[Recording]:
 
 
 def from_moabb(dataset: Any, options: ReadOptions | None = None, subjects: list[int] | None = None) -> list[Recording]:
-    """All runs of a MOABB data set object; one recording each, sessions and subjects named as MOABB does.
+    """Read all runs of a MOABB data set object, sessions and subjects named as MOABB does.
 
     Parameters
     ----------
@@ -42,6 +42,21 @@ def from_moabb(dataset: Any, options: ReadOptions | None = None, subjects: list[
         Which event names are targets, where they are not called Target and NonTarget.
     subjects : list of int, optional
         All by default.
+
+    Returns
+    -------
+    list of Recording
+        One for each run.
+
+    See Also
+    --------
+    read_recordings : Also reads "moabb:NAME/SUBJECT".
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import from_moabb
+    >>> from moabb.datasets import BNCI2014_009  # doctest: +SKIP
+    >>> recordings = from_moabb(BNCI2014_009(), subjects=[1])  # doctest: +SKIP
     """
     options = options or ReadOptions()
     swapped = any(name in REVERSED for name in (type(dataset).__name__, getattr(dataset, "code", "")))

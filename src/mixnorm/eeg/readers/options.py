@@ -33,14 +33,15 @@ class ReadOptions:
     nontarget : tuple of str
         Names of the non-target events; by default those called NonTarget, standard or correct or, when `target` is
         given, every other stimulus.
-    unlabelled : bool
-        Use every stimulus, with or without a label; for recordings that are only scored.
+
     drop : tuple of str
         Channels to leave out.
     ch_names : tuple of str
         Names of the channels, for formats that have none.
     sfreq : float
         Sampling rate in Hz, for formats that have none.
+    unlabelled : bool
+        Use every stimulus, with or without a label; for recordings that are only scored.
     subject, session : str
         Used instead of those of the source or its path.
     recipe : str or dict
@@ -54,6 +55,17 @@ class ReadOptions:
     use_bads : bool
         Use what the source marks as bad: channels in MNE's ``info["bads"]``, and trials that overlap an annotation
         whose name begins with BAD.
+
+    See Also
+    --------
+    read_recording : Takes these options by name.
+    read_recordings : Takes them for several sources.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import ReadOptions
+    >>> ReadOptions(target="oddball", drop=("EOG",)).target  # one name may be given as a string
+    ('oddball',)
     """
 
     target: tuple[str, ...] = ()
@@ -82,7 +94,22 @@ class ReadOptions:
         return self.max_gib * 2**30
 
     def names_for(self, n_channels: int, source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Channel names for a format that has none, and notes on where they come from."""
+        """Channel names for a format that has none, and notes on where they come from.
+
+        Parameters
+        ----------
+        n_channels : int
+            Number of channels of the source.
+        source : str
+            Name of the source, for the error.
+
+        Returns
+        -------
+        names : tuple of str
+            One for each channel.
+        notes : tuple of str
+            For `Recording.notes`.
+        """
         if not self.ch_names:
             note = "the file has no channel names: channels are numbered; give names with ch_names=…"
             return tuple(f"ch{channel + 1}" for channel in range(n_channels)), (note,)

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mixnorm.eeg import (
     Decoder,
+    EpochedRecording,
     Preparation,
     RecordingError,
     SelectOptions,
@@ -233,3 +234,22 @@ def test_annotation_outside_the_recording_is_refused(recording, tmp_path):
     marks.write_text(f"{text}\nMk{last + 1}=Comment,Target,99999999,1,0\n", encoding="utf-8")
     with pytest.raises(RecordingError, match=rf"^{path}: .*outside.*recording.*; copy it again, or correct its annot"):
         read_recording(path)
+
+
+def test_names_of_subjects_reach_recordings_in_memory():
+    pair = [simulated_recording(24, seed=seed) for seed in (0, 1)]
+    named = read_recordings(*pair, subjects=["ann", "bob"])
+    assert [one.subject for one in named] == ["ann", "bob"]
+    assert [one.session for one in named] == [one.session for one in read_recordings(*pair)]
+    design = prepare(pair[0])
+    epochs = EpochedRecording(
+        X=design.X,
+        ch_names=design.ch_names,
+        times=design.times,
+        events=pair[0].events,
+        subject=design.subject,
+        session=design.session,
+        source="memory",
+        positions=design.positions,
+    )
+    assert set(read_recordings(epochs, subjects=["eve"])[0].subject) == {"eve"}

@@ -9,6 +9,7 @@ recording: `signal` (channels, samples) in µV, `ch_names`, `sfreq`, `onset` (sa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def read_object(source: Any, place: int, options: ReadOptions) -> Recording | Ep
     An MNE object that was read from a file is treated as this file.
     """
     if isinstance(source, Recording | EpochedRecording):
-        return source
+        return _renamed(source, options)
     if isinstance(source, Mapping):
         return _from_mapping(source, f"arrays {place + 1}", str(place + 1), options)
     if not hasattr(source, "info") or not (hasattr(source, "get_data") and hasattr(source, "annotations")):
@@ -44,6 +45,14 @@ def read_object(source: Any, place: int, options: ReadOptions) -> Recording | Ep
         )
     name, who, notes = _named(source, place, options)
     return (from_epochs if hasattr(source, "event_id") else from_raw)(source, options, name, who, notes)
+
+
+def _renamed(recording: Recording | EpochedRecording, options: ReadOptions) -> Recording | EpochedRecording:
+    """The recording with the subject and the session that the options name, if any."""
+    asked = {name: value for name in ("subject", "session") if (value := getattr(options, name)) is not None}
+    if isinstance(recording, EpochedRecording):
+        return replace(recording, **{name: np.full(len(recording.X), value) for name, value in asked.items()})
+    return replace(recording, **asked)
 
 
 def _named(source: Any, place: int, options: ReadOptions) -> tuple[str, tuple[str, str], tuple[str, ...]]:

@@ -132,17 +132,22 @@ def test_python_gives_the_scores_of_the_command(model, folder):
     assert [reason or None for reason in scores.reason] == [row["reason"] for row in rows]
 
 
-def test_stream_gives_the_bits_of_the_file_up_to_the_fault(model, folder):
-    """A stream knows of no marks; what it does at lost samples is tested with it."""
+def test_stream_gives_the_bits_of_the_file_through_its_faults(model, folder):
+    """A stream knows of no marks. Lost samples cost it the trials that they cost the file."""
     decoder, recording = load(model[0]), read_recording(folder / "sub-A_ses-2_raw.fif")
-    scores, onset = decoder.predict(recording).score, recording.events.onset
+    scores, onset = decoder.predict(recording), recording.events.onset
     stream, found = StreamDecoder(decoder, recording.ch_names), []
-    for begin in range(0, LOST.start, 128):
+    for begin in range(0, recording.signal.shape[1], 128):
         own = onset[(onset >= begin) & (onset < begin + 128)] - begin
         found += stream.push(recording.signal[:, begin : begin + 128], own)
-    known = np.isfinite(scores[: len(found)])
-    assert_array_equal(np.array([one.score for one in found])[known], scores[: len(found)][known])
-    assert known.sum() > 100
+    found += stream.reset()  # events whose windows are not complete
+    assert [one.onset for one in found] == onset.tolist()
+    streamed, known = np.array([one.score for one in found]), np.isfinite(scores.score)
+    assert_array_equal(streamed[known], scores.score[known])
+    assert known[onset > LOST.stop].sum() > 50
+    lost = np.array([reason.startswith("NaN") for reason in scores.reason])
+    assert lost.any()
+    assert np.isnan(streamed[lost]).all()
 
 
 def test_model_of_many_channels_predicts_from_its_own_electrodes_alone(folder):

@@ -50,6 +50,21 @@ def test_annotations_serve_as_well_as_a_trigger_channel():
     assert np.abs(by_trigger.events.onset - by_text.events.onset).max() <= 1
 
 
+@pytest.mark.parametrize("start", [None, 0])
+def test_bad_stretches_of_a_run_are_kept(start, monkeypatch):
+    mne = pytest.importorskip("mne")
+    dataset = fake(n_subjects=1, n_sessions=1)
+    raw = dataset.get_data([1])[1]["0"]["0"].copy()
+    raw.set_meas_date(start)
+    raw.set_annotations(mne.Annotations([10.0, 20.0], [2.0, 1.0], ["BAD_cough", "pause"], raw.info["meas_date"]))
+    monkeypatch.setattr(dataset, "get_data", lambda subjects: {1: {"0": {"0": raw}}})
+    (run,) = from_moabb(dataset)
+    (span,) = run.bad_spans
+    assert span.description == "BAD_cough"
+    assert [round(span.start / run.sfreq, 6), round(span.stop / run.sfreq, 6)] == [10.0, 12.0]
+    assert_array_equal(run.events.onset, from_moabb(fake(n_subjects=1, n_sessions=1))[0].events.onset)
+
+
 def test_reversed_labels_of_bnci2015_013_are_put_right():
     class BNCI2015_013(moabb_datasets.fake.FakeDataset):
         pass

@@ -82,8 +82,12 @@ def _with_names(raw: Any, event_id: dict[str, Any]) -> Any:
     names = {code: name for name, codes in event_id.items() for code in _codes(codes)}
     found = mne.find_events(raw, shortest_event=0, verbose="error")
     found = found[[code in names for code in found[:, 2]]]
-    annotations = mne.annotations_from_events(found, raw.info["sfreq"], names, first_samp=raw.first_samp)
-    return raw.copy().set_annotations(annotations, verbose="error")
+    # Onsets count from the first sample of the run, or from the start of the acquisition where its time is known.
+    start = raw.annotations.orig_time
+    about = {"first_samp": raw.first_samp if start is None else 0, "orig_time": start}
+    annotations = mne.annotations_from_events(found, raw.info["sfreq"], names, **about)
+    marks = [place for place, text in enumerate(raw.annotations.description) if text.upper().startswith("BAD")]
+    return raw.copy().set_annotations(annotations + raw.annotations[marks], verbose="error")
 
 
 def _codes(codes: Any) -> tuple[int, ...]:

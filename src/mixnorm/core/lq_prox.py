@@ -99,7 +99,8 @@ def _magnitudes(u: Array, tau: Array, q: float) -> Array:
         N_next = _newton_outer(N, r, t, tau, total, q)
         inside = (N_next >= low) & (N_next <= high)
         N_next = xp.where(inside, N_next, (low + high) / 2)
-        done = xp.abs(N_next - N) <= xp.where(inside, _SMALL_STEP, max(1.0, p) * _SMALL_BRACKET) * N_next
+        step = xp.abs(N_next - N)
+        done = (inside & (step <= _SMALL_STEP * N_next)) | (step <= max(1.0, p) * _SMALL_BRACKET * N_next)
         N = N_next
         if bool(xp.all(done | (total == 0))):
             break

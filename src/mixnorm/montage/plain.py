@@ -37,7 +37,7 @@ def to_plain(value: Any) -> Any:
     --------
     >>> from mixnorm.montage.result import Drop
     >>> to_plain((Drop("Cz", -0.01),))
-    [{'sensor': 'Cz', 'auc_change': -0.01}]
+    [{'sensor': 'Cz', 'auc_change': -0.01, 'standard_error': None}]
     """
     if is_dataclass(value):
         return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
@@ -57,7 +57,7 @@ def from_plain(kind: type[T], value: Any, where: str = "") -> T:
     --------
     >>> from mixnorm.montage.result import Drop
     >>> from_plain(Drop, {"sensor": "Cz", "auc_change": -0.01}, "drop")
-    Drop(sensor='Cz', auc_change=-0.01)
+    Drop(sensor='Cz', auc_change=-0.01, standard_error=None)
     >>> from_plain(Drop, {"sensor": 3, "auc_change": None}, "drop")
     Traceback (most recent call last):
     ValueError: drop.sensor: expected a text, but got 3.

@@ -15,8 +15,8 @@ _COLOUR = "#D55E00"
 #: Width of the ring of a sensor that was selected in nearly all splits, relative to its size.
 _WIDEST = 0.28
 _SMALLEST_WITH_NAME = 11.0
-#: Size of names beside the electrodes of a montage, in points.
-_FONT = 6.0
+#: Sizes of names beside electrodes, in points: the largest at which all have room that no other marker takes.
+_FONTS = (10.0, 8.0, 6.0)
 FIRST_ROW = -1.45
 """Height of the first row of sensors of unknown position, below the head."""
 _ROW_HEIGHT, _PER_ROW = 0.24, 10
@@ -93,8 +93,8 @@ def draw_montage(axes: Any, ch_names: Sequence[str], spots: np.ndarray, weights:
 
 def draw_values(
     axes: Any, ch_names: Sequence[str], spots: np.ndarray, values: np.ndarray, colours: dict[str, Any]
-) -> Any:
-    """Draw every sensor in the colour of its value, with its name beside it; return what a colour bar is made of.
+) -> None:
+    """Draw every sensor in the colour of its value, with its name beside it where there is room.
 
     Parameters
     ----------
@@ -104,16 +104,15 @@ def draw_values(
         Where each is drawn, see `places`.
     values : (n,) array
     colours : dict
-        Colour map and limits, as in ``axes.scatter``.
+        ``cmap`` and ``norm``, as in ``axes.scatter``.
     """
     frame(axes, spots)
     points_per_unit = measured(axes)
     size = marker_size(spots, points_per_unit)
-    drawn = axes.scatter(*spots.T, s=size**2, c=values, edgecolors="#555555", linewidths=0.6, zorder=3, **colours)
+    axes.scatter(*spots.T, s=size**2, c=values, edgecolors="#555555", linewidths=0.6, zorder=3, **colours)
     named = np.argsort(-np.abs(values), kind="stable").tolist()
     names = [for_figure(ch_names[index]) for index in named]
     _write_names(axes, names, named, spots, points_per_unit, [size] * len(spots))
-    return drawn
 
 
 def _write_names(
@@ -121,21 +120,25 @@ def _write_names(
 ) -> int:
     """Write names beside their markers, where there is room; return how many had none."""
     points = spots * points_per_unit
-    widths = [_width(name) for name in names]
+    per_point = [_width(name) for name in names]
     markers = [Box(x, y, size / 2 + 1, size / 2 + 1) for (x, y), size in zip(points, sizes, strict=True)]
-    offsets = place_names(markers, named, widths, 1.2 * _FONT)
+    for font, cover in (*((font, False) for font in _FONTS), (_FONTS[-1], True)):
+        widths = [font * width + 2.0 for width in per_point]
+        offsets = place_names(markers, named, widths, 1.2 * font, cover)
+        if None not in offsets:
+            break
     for name, index, offset in zip(names, named, offsets, strict=True):
         if offset is not None:
             place = {"xytext": offset, "textcoords": "offset points", "ha": "center", "va": "center"}
-            axes.annotate(name, tuple(spots[index]), fontsize=_FONT, zorder=4, **place)
+            axes.annotate(name, tuple(spots[index]), fontsize=font, zorder=4, **place)
     return sum(offset is None for offset in offsets)
 
 
 def _width(name: str) -> float:
-    """Width of a name in points, with a little space."""
+    """Width of a name, relative to the size of the font."""
     from matplotlib.textpath import TextPath
 
-    return float(TextPath((0, 0), name, size=_FONT).get_extents().width) + 2.0
+    return float(TextPath((0, 0), name, size=10.0).get_extents().width) / 10.0
 
 
 def frame(axes: Any, spots: np.ndarray) -> None:
@@ -162,8 +165,8 @@ def measured(axes: Any) -> float:
 def height_range(spots: np.ndarray) -> tuple[float, float]:
     """Lowest and highest y of a drawing: of the head with its nose, and of the sensors below it."""
     below = spots[:, 1] <= FIRST_ROW
-    lowest = float(spots[:, 1].min()) - 0.15 if below.any() else -1.3
-    return lowest, FIRST_ROW + 0.35 if below.all() else 1.3
+    lowest = float(spots[:, 1].min()) - 0.15 if below.any() else -1.1
+    return lowest, FIRST_ROW + 0.35 if below.all() else 1.2
 
 
 def places(positions: Sequence[Sequence[float] | None]) -> np.ndarray:

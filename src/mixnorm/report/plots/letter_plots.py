@@ -8,6 +8,7 @@ from typing import Any
 from mixnorm.eeg.speller import MATRICES, Speller
 from mixnorm.eeg.spelling import Spelled, Stopping
 from mixnorm.eeg.spelling_rates import Rates, rates_by_repetition, rates_by_threshold
+from mixnorm.report.label_places import Box
 from mixnorm.report.safe_text import for_figure
 from mixnorm.report.styles import BLUE, ORANGE, figure_on_screen, method_style, plain
 from mixnorm.study.letters import LettersRight
@@ -66,15 +67,27 @@ def _draw_flashes(axes: Any, spelled: Sequence[Spelled], speller: Speller, stopp
     axes.set_xlabel("Flashes per letter (mean)", fontsize=9)
     axes.set_ylim(0, 108)
     axes.set_xlim(left=0)
+    _write(axes, fixed, [f"{one.repetitions}" for one in fixed], -11)
+    _write(axes, early, [f"{one.threshold:g}" for one in early], 6)
 
 
 def _draw_rates(axes: Any, found: Sequence[Rates], style: dict[str, str]) -> None:
-    """A curve with the number of repetitions below its points, or the probability above them."""
-    flashes, right = [one.n_flashes for one in found], [100 * one.right for one in found]
-    axes.plot(flashes, right, markersize=5, linewidth=1.4, **style)
-    for one, x, y in zip(found, flashes, right, strict=True):
-        text, away = (f"{one.repetitions}", -11) if one.threshold is None else (f"{one.threshold:g}", 6)
-        axes.annotate(text, (x, y), xytext=(0, away), textcoords="offset points", ha="center", fontsize=7)
+    axes.plot(
+        [one.n_flashes for one in found], [100 * one.right for one in found], markersize=5, linewidth=1.4, **style
+    )
+
+
+def _write(axes: Any, found: Sequence[Rates], texts: Sequence[str], above: float) -> None:
+    """Write beside the points what they are, from the last one on; no text that would lie on another is written."""
+    written: list[Box] = []
+    points_per_pixel = 72 / axes.figure.figure.dpi
+    for one, text in reversed(list(zip(found, texts, strict=True))):
+        spot = one.n_flashes, 100 * one.right
+        x, y = axes.transData.transform(spot) * points_per_pixel
+        box = Box(x, y, 2.5 * len(text), 4.0)
+        if not any(box.overlaps(other) for other in written):
+            written.append(box)
+            axes.annotate(text, spot, xytext=(0, above), textcoords="offset points", ha="center", fontsize=7)
 
 
 def _draw_repetitions(axes: Any, found: Sequence[LettersRight]) -> None:

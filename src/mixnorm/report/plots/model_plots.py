@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mixnorm.eeg.positions import electrode_positions
+from mixnorm.eeg.readers.guard import require
 from mixnorm.estimators.path import Path
 from mixnorm.report.heads import draw_values, places
 from mixnorm.report.safe_text import for_figure
@@ -137,18 +138,15 @@ def plot_patterns(
     values = np.asarray(model.filters_ if weights else model.patterns_)
     names, seconds, in_ms = _channels_and_times(model, values, ch_names, times)
     axes = figure_on_screen(_SIZE if time is None else (4.0, 4.0)) if axes is None else axes
-    # the same colours for every time, so that heads can be compared
-    limit = float(np.abs(values).max()) or 1.0
-    colours = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
+    colours = _draw_bar(axes, float(np.abs(values).max()) or 1.0, _unit(model, weights))
     if time is None:
-        drawn = _draw_image(axes, values.T, [for_figure(name) for name in names], in_ms, colours)
+        _draw_image(axes, values.T, [for_figure(name) for name in names], in_ms, colours)
         axes.set_xlabel("sample" if in_ms is seconds else "ms after the stimulus")
     else:
         at = int(np.argmin(np.abs(seconds - time)))
-        spots = places([None if np.isnan(place).any() else place for place in electrode_positions(names)])
-        drawn = draw_values(axes, names, spots, values[at], colours)
         axes.set_title(f"sample {at}" if in_ms is seconds else f"{in_ms[at]:.0f} ms", fontsize=10)
-    _draw_bar(axes, drawn, _unit(model, weights))
+        spots = places([None if np.isnan(place).any() else place for place in electrode_positions(names)])
+        draw_values(axes, names, spots, values[at], colours)
     return axes
 
 
@@ -177,20 +175,26 @@ def _unit(model: Any, weights: bool) -> str:
     return "weight" if weights else "pattern"
 
 
-def _draw_bar(axes: Any, drawn: Any, label: str) -> None:
-    bar = axes.figure.colorbar(drawn, ax=axes, shrink=0.8)
+def _draw_bar(axes: Any, limit: float, label: str) -> dict[str, Any]:
+    """A colour bar from −limit to limit; return its colours. They are the same for all times, to compare heads."""
+    norm = require("matplotlib.colors", "report").Normalize(-limit, limit)
+    colours = {"cmap": "RdBu_r", "norm": norm}
+    bar = axes.figure.colorbar(require("matplotlib.cm", "report").ScalarMappable(**colours), ax=axes, shrink=0.8)
     bar.set_label(label, fontsize=8)
     bar.ax.tick_params(labelsize=8)
     bar.outline.set_visible(False)
+    return colours
 
 
-def _draw_image(axes: Any, values: np.ndarray, names: Sequence[str], times: np.ndarray, colours: dict) -> Any:
+def _draw_image(
+    axes: Any, values: np.ndarray, names: Sequence[str], times: np.ndarray, colours: dict[str, Any]
+) -> None:
     """Colours by channel (rows, the first one at the top) and time; a column is around its time."""
     step = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else 1.0
     extent = (times[0] - step / 2, times[-1] + step / 2, len(names) - 0.5, -0.5)
-    drawn = axes.imshow(values, aspect="auto", interpolation="nearest", extent=extent, **colours)
-    axes.set_yticks(range(len(names)), names, fontsize=8 if len(names) <= 20 else 5)
-    return drawn
+    axes.imshow(values, aspect="auto", interpolation="nearest", extent=extent, **colours)
+    row_height = axes.get_window_extent().height * 72 / axes.figure.figure.dpi / len(names)
+    axes.set_yticks(range(len(names)), names, fontsize=float(np.clip(0.75 * row_height, 3, 8)))
 
 
 def _listed(labels: Iterable) -> str:

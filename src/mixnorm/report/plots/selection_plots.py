@@ -44,12 +44,13 @@ def plot_montage(selection: SelectionResult, axes: Any = None, *, n_sensors: int
     montage = _montage(selection, n_sensors)
     axes = figure_on_screen(montage_size(selection, n_sensors)) if axes is None else axes
     axes.set_title(_montage_title(selection, montage), fontsize=10)
-    key = axes.text(0.5, 0, "Filled: chosen, size by weight. Hollow: not chosen.", fontsize=8, ha="center", va="top")
+    # in lines that are not wider than a small head
+    key = axes.text(0.5, 0, "Filled: chosen, size by weight.\nHollow: not chosen.", fontsize=8, ha="center", va="top")
     key.set_transform(axes.transAxes)
     weights = {name: float(np.linalg.norm(_floats(montage.weights[name]))) for name in montage.sensors}
     left_out = draw_montage(axes, [s.name for s in selection.sensors], _spots(selection), weights)
     if left_out:
-        key.set_text(f"{key.get_text()} {sentences.count(left_out, 'name')} left out for lack of room.")
+        key.set_text(f"{key.get_text()}\n{sentences.count(left_out, 'name')} left out for lack of room.")
     return axes
 
 
@@ -57,7 +58,7 @@ def montage_size(selection: SelectionResult, n_sensors: int | None = None) -> tu
     """Inches of a figure of `plot_montage`: with room for the title, so that the head has the same size in all."""
     low, high = height_range(_spots(selection))
     lines = _montage_title(selection, _montage(selection, n_sensors)).count("\n")
-    return 5.0, 0.4 + 0.16 * lines + _INCHES_PER_UNIT * (high - low)
+    return 5.0, 0.55 + 0.16 * lines + _INCHES_PER_UNIT * (high - low)
 
 
 def _montage(selection: SelectionResult, n_sensors: int | None) -> Montage:

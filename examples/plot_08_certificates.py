@@ -29,7 +29,7 @@ plot_path(path, left, groups=data.ch_names, highlight=data.informative)
 right.semilogy(path.alphas, np.maximum(path.dual_gaps, 1e-16), marker=".", linestyle="")
 right.axhline(1e-6, color="#999999")
 right.annotate("tol", (path.alphas[0], 1e-6), va="bottom")
-right.set(xscale="log", xlabel="alpha", ylabel="relative duality gap")
+right.set(xscale="log", xlabel="alpha", ylabel="relative duality gap", ylim=(None, 1e-5))
 right.invert_xaxis()
 plt.show()
 

@@ -66,7 +66,7 @@ plt.show()
 # All times at once, and the response that was simulated. :func:`~mixnorm.report.plot_patterns` interpolates nothing
 # between electrodes; with ``time=0.35`` it draws them on a head.
 
-figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 5.4), layout="constrained")
+figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 5.4), width_ratios=(1, 1, 1.4), layout="constrained")
 plot_patterns(model, left, ch_names=NAMES, times=TIMES)
 plot_patterns(model, middle, ch_names=NAMES, times=TIMES, weights=True)
 plot_patterns(model, right, ch_names=NAMES, times=TIMES, time=0.35)

@@ -2,8 +2,8 @@
 The decoder in other programs: ONNX and BCI2000
 ===============================================
 
-A decoder is a filter, a window and weights, so that other programs can compute its scores. Here it is exported to ONNX,
-which most programming languages can run, and to BCI2000, and the scores are compared.
+A decoder is a filter, a window and weights, so that other programs can compute its scores. Here it is exported to
+ONNX, which most programming languages can run, and to BCI2000, and the scores are compared.
 """
 
 # %%
@@ -73,5 +73,5 @@ right.legend()
 plt.show()
 
 # %%
-# On the command line: ``mixnorm export model.mixnorm --to onnx -o model.onnx``. What each format cannot express, and what
-# the tests compare, is in :doc:`/docs/live`.
+# On the command line: ``mixnorm export model.mixnorm --to onnx -o model.onnx``. What each format cannot express, and
+# what the tests compare, is in :doc:`/docs/live`.

@@ -33,7 +33,8 @@ def plot_letters(
     ----------
     letters : list of Spelled, or list of LettersRight
         What `spell` returns, where the true text is known, or `mixnorm.study.letters.letters_right` of a study.
-    axes : matplotlib axes, optional
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; by default on a new figure of pyplot.
     speller : Speller, optional
         That the letters were spelled with; by default ``MATRICES["6x6"]``.
     stopping : Stopping, optional
@@ -41,7 +42,20 @@ def plot_letters(
 
     Returns
     -------
-    matplotlib axes
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    See Also
+    --------
+    mixnorm.eeg.spell : Spells recordings.
+
+    Examples
+    --------
+    >>> from mixnorm.eeg import Decoder, simulated_recording, spell, MATRICES
+    >>> train, new = (simulated_recording(240, n_channels=4, n_informative=4, amplitude=15, seed=s) for s in (0, 1))
+    >>> axes = plot_letters(spell(Decoder.fit(train), [new], MATRICES["6x6"]))
+    >>> [text.get_text() for text in axes.get_legend().get_texts()]
+    ['fixed number of repetitions', 'stopped at a probability']
     """
     if not letters:
         raise ValueError("There are no letters to draw.")

@@ -22,13 +22,16 @@ _N_NAMED = 8
 def plot_path(
     path: Path, axes: Any = None, *, groups: Sequence | None = None, highlight: Sequence | None = None
 ) -> Any:
-    """Draw the norm of the coefficients of every group along a path, from the largest alpha to the smallest.
+    """Draw the norm of the coefficients of every group along a path.
+
+    Alpha decreases from left to right, so that one group after the other is selected.
 
     Parameters
     ----------
     path : Path
-        Of `group_svc_path`.
-    axes : matplotlib axes, optional
+        What `group_svc_path` returns.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; by default on a new figure of pyplot.
     groups : sequence, optional
         Names of the channels, for a path of epochs, or one label per column; by default every column is a group.
     highlight : sequence, optional
@@ -36,7 +39,12 @@ def plot_path(
 
     Returns
     -------
-    matplotlib axes
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    See Also
+    --------
+    mixnorm.group_svc_path : Computes the path.
 
     Examples
     --------
@@ -109,24 +117,39 @@ def plot_patterns(
 ) -> Any:
     """Draw the patterns of a classifier by channel and time, or those of one time on a head.
 
-    Patterns show where and when the decoded signal appears (Haufe et al. 2014). Nothing is interpolated between
+    Patterns show where and when the decoded signal appears (Haufe et al. 2014 [1]_). Nothing is interpolated between
     electrodes.
 
     Parameters
     ----------
     model : Decoder, or fitted GroupSVC or GroupSVCCV
         An estimator must have been fitted on epochs (trials, channels, times).
-    axes : matplotlib axes, optional
-    ch_names, times : sequences, optional
-        Names of the channels and seconds of the samples; a decoder knows them.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; by default on a new figure of pyplot.
+    ch_names : sequence of str, optional
+        Names of the channels; a decoder knows them.
+    times : sequence of float, optional
+        Seconds of the samples; a decoder knows them. By default samples are numbered.
     time : float, optional
         Draw electrodes on a head, coloured by their pattern at the sample nearest to this time.
-    weights : bool
-        Draw the weights (``filters_``) instead, to compare. They also cancel noise, and do not show where a signal is.
+    weights : bool, default=False
+        Whether to draw the weights (``filters_``) instead, to compare. They also cancel noise, and do not show where
+        a signal is.
 
     Returns
     -------
-    matplotlib axes
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    See Also
+    --------
+    mixnorm.GroupSVC : Has ``patterns_`` and ``filters_``.
+    mixnorm.eeg.Decoder : Has both in the unit of the recording.
+
+    References
+    ----------
+    .. [1] Haufe, S., et al. (2014). On the interpretation of weight vectors of linear models in multivariate
+       neuroimaging. NeuroImage 87, 96–110. https://doi.org/10.1016/j.neuroimage.2013.10.067
 
     Examples
     --------

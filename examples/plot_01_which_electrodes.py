@@ -3,7 +3,7 @@ Which electrodes?
 =================
 
 :func:`mixnorm.eeg.select_montage` finds the best electrodes for every number of electrodes and recommends one of these
-montages. `mixnorm select` does the same on the command line and writes a page about it.
+montages. ``mixnorm select`` does the same on the command line and writes a page about it.
 """
 
 # %%
@@ -35,9 +35,9 @@ plt.show()
 # What the next electrode brings: the change in AUC, with its standard error over folds.
 
 for montage in found.montages[1:8]:
-    added, brings = montage.drop.sensor, -montage.drop.auc_change
+    last = montage.drop  # the electrode that was added last
     mark = "  <- recommended" if montage is found.chosen else ""
-    print(f"{montage.n_sensors} electrodes: {added:3} {brings:+.3f} ± {montage.drop.standard_error:.3f}{mark}")
+    print(f"{montage.n_sensors}: {last.sensor:3} {-last.auc_change:+.3f} ± {last.standard_error:.3f}{mark}")
 
 # %%
 # Any other number of electrodes can be looked at, too, side by side.
@@ -48,4 +48,4 @@ for n_sensors, axes in zip((1, 2, 6), panels, strict=True):
 plt.show()
 
 # %%
-# :doc:`/docs/electrodes` says how the number is chosen, and what else the page of `mixnorm select` shows.
+# :doc:`/docs/electrodes` says how the number is chosen, and what else the page of ``mixnorm select`` shows.

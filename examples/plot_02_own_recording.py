@@ -22,16 +22,17 @@ from mixnorm.report import plot_montage
 
 raw = to_raw(simulated_recording(480, n_channels=10, n_informative=5, seed=2))
 print(raw)
-print("the first events:", ", ".join(raw.annotations.description[:3]))
+print("the first events:", ", ".join(raw.annotations.description[:2]))
 
 # %%
 # One channel is bad, and the subject moved for five seconds. Both are marked as MNE does it.
 
-raw.info["bads"] = ["P4"]
 raw.annotations.append(onset=30.0, duration=5.0, description="BAD_movement")
+raw.info["bads"] = ["P4"]
 
 # %%
-# Trials, filtered and cut. The bad channel is left out, and so are the trials within the bad segment.
+# Trials, filtered and cut. The bad channel is left out, and so are the trials that overlap the bad segment.
+# Warnings say so.
 
 design = prepare(raw)
 print(f"{len(design)} trials, {len(design.times)} samples each, of {', '.join(design.ch_names)}")

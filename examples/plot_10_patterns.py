@@ -63,8 +63,8 @@ maps.plot_filters(components=[2, 4, 6], cbar_fmt="%.2f", **titles)
 plt.show()
 
 # %%
-# All times at once, and the response that was simulated. :func:`~mixnorm.report.plot_patterns` interpolates nothing
-# between electrodes; with ``time=0.35`` it draws them on a head.
+# All times at once. :func:`~mixnorm.report.plot_patterns` interpolates nothing between electrodes; with ``time=0.35``
+# it draws them on a head. The patterns resemble the simulated response, the weights do not.
 
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 5.4), width_ratios=(1, 1, 1.4), layout="constrained")
 plot_patterns(model, left, ch_names=NAMES, times=TIMES)

@@ -90,6 +90,20 @@ def test_names_on_a_small_head_do_not_overlap():
         assert (f"{left_out} name" in written(axes)[0]) == (left_out > 0)
 
 
+def test_names_do_not_cover_markers_where_there_is_room():
+    figure = mpl.figure.Figure(figsize=(5, 5), layout="constrained")
+    axes = plot_montage(typed(selection(32)), figure.subplots(), n_sensors=8)
+    figure.draw_without_rendering()
+    markers = [line for line in axes.lines if line.get_marker() == "o"]
+    assert len(markers) == 32
+    for text in axes.texts[1:]:  # the first one is the key below the head
+        x, y = axes.transData.transform(text.xy)
+        for marker in markers:
+            at = axes.transData.transform(marker.get_xydata()[0])
+            if not np.allclose(at, (x, y)):
+                assert not text.get_window_extent().padded(-2).contains(*at)
+
+
 def test_the_curve_has_the_values_of_the_selection():
     found = typed(selection(8))
     lines = {line.get_label(): line for line in plot_auc_curve(found).lines}

@@ -17,7 +17,8 @@ from scipy.signal import butter, lfilter
 from mixnorm.eeg import PRESETS, Decoder, prepare, simulated_recording
 from mixnorm.eeg.export import to_bci2000, to_onnx
 
-decoder = Decoder.fit(simulated_recording(480, n_channels=6, n_informative=4, seed=0), PRESETS["bci2000"])
+calibration = simulated_recording(480, n_channels=6, n_informative=4, seed=0)
+decoder = Decoder.fit(calibration, PRESETS["bci2000"])
 online = simulated_recording(240, n_channels=6, n_informative=4, seed=1)
 scores = decoder.predict(online).score
 
@@ -62,9 +63,8 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained
 seconds = online.events.onset / online.sfreq
 for name, found, marker in (("ONNX", from_onnx, "o"), ("BCI2000", from_bci2000, "x")):
     left.plot(scores, found, linestyle="", marker=marker, markersize=5, fillstyle="none", label=name)
-    right.semilogy(
-        seconds, np.maximum(abs(found - scores) / scores.std(), 1e-17), marker=".", linestyle="", label=name
-    )
+    difference = np.maximum(abs(found - scores) / scores.std(), 1e-17)
+    right.semilogy(seconds, difference, marker=".", linestyle="", label=name)
 left.axline((scores.mean(), scores.mean()), slope=1, color="#999999", linewidth=0.8, zorder=0)
 left.set(xlabel="score of the decoder", ylabel="score of the other program")
 right.set(xlabel="seconds from the start", ylabel="difference / standard deviation")

@@ -67,7 +67,7 @@ def montage_size(selection: SelectionResult, n_sensors: int | None = None) -> tu
     """Inches of a figure of `plot_montage`: with room for the title, so that the head has the same size in all."""
     low, high = height_range(_spots(selection))
     lines = _montage_title(selection, _montage(selection, n_sensors)).count("\n")
-    return 5.0, 0.55 + 0.16 * lines + _INCHES_PER_UNIT * (high - low)
+    return 5.0, 0.55 + 0.17 * lines + _INCHES_PER_UNIT * (high - low)
 
 
 def _montage(selection: SelectionResult, n_sensors: int | None) -> Montage:

@@ -7,6 +7,7 @@ CHANGELOG.md work on the site as they do in the repository.
 import os
 import re
 import sys
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -60,7 +61,8 @@ autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
-# Gallery
+# Gallery; warnings of examples are shown without the path of the file on this machine
+warnings.formatwarning = lambda message, category, *_rest: f"{category.__name__}: {message}\n"
 sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "examples"),
     "gallery_dirs": "docs/gallery",

@@ -14,8 +14,9 @@ from matplotlib.patches import Circle
 
 from mixnorm import GroupSVCCV, group_svc_path
 from mixnorm.eeg import electrode_positions, simulated_p300
+from mixnorm.report import plot_path
 
-CHOSEN, LEFT_OUT = "#0b6e99", "#9a9a9a"
+CHOSEN, LEFT_OUT = "#D55E00", "#9a9a9a"
 
 
 def main(target):
@@ -24,7 +25,8 @@ def main(target):
     path = group_svc_path(data.X, data.y, alphas=60)
     figure, (head, curves) = plt.subplots(1, 2, figsize=(10, 4.4), width_ratios=(1, 1.5), layout="constrained")
     draw_head(head, data.ch_names, model.group_norms_)
-    draw_path(curves, data, path, set(model.selected_groups_))
+    plot_path(path, curves, groups=data.ch_names, highlight=[data.ch_names[i] for i in model.selected_groups_])
+    curves.set_title("More electrodes are selected as alpha decreases", fontsize=11)
     figure.savefig(target, dpi=130)
 
 
@@ -47,30 +49,6 @@ def draw_head(axis, names, norms):
         fontsize=11,
     )
     axis.axis("off")
-
-
-def draw_path(axis, data, path, chosen):
-    norms = np.linalg.norm(path.coefs.reshape(len(path.alphas), len(data.ch_names), -1), axis=2)
-    labels = []
-    for channel, name in enumerate(data.ch_names):
-        picked = channel in chosen
-        axis.plot(path.alphas, norms[:, channel], color=CHOSEN if picked else LEFT_OUT, lw=1.8 if picked else 0.9)
-        if picked:
-            labels.append((norms[-1, channel], name))
-    spread_labels(axis, path.alphas[-1], labels)
-    axis.set(xscale="log", xlabel="alpha (strength of the penalty)", ylabel="norm of the coefficients, ‖$w_g$‖")
-    axis.invert_xaxis()
-    axis.set_title("More electrodes are selected as alpha decreases", fontsize=11)
-    axis.spines[["top", "right"]].set_visible(False)
-
-
-def spread_labels(axis, x, labels):
-    """Write the names at the ends of their curves, far enough apart to be read."""
-    bottom, top = axis.get_ylim()
-    height, last = (top - bottom) * 0.05, -np.inf
-    for y, name in sorted(labels):
-        last = max(y, last + height)
-        axis.annotate(name, (x, y), (x * 0.88, last), fontsize=8, color=CHOSEN, va="center", annotation_clip=False)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,23 @@ import pytest
 from matplotlib.text import Text
 
 from browsing import hide
+from mixnorm.report.plots.selection_plots import CURVE_SIZE, montage_size, plot_auc_curve, plot_montage
 from mixnorm.report.safe_text import from_spreadsheet
-from mixnorm.report.selection_files import draw_curves, draw_recommended, write_selection
+from mixnorm.report.selection_files import write_selection
+from mixnorm.report.styles import figure_for_file
 from selections import selection, typed
 from unsure import CAUTION, HEADLINE, unsure
+
+
+def draw_recommended(found):
+    """The figure montage.png."""
+    return plot_montage(found, figure_for_file(montage_size(found))).figure
+
+
+def draw_curves(found):
+    """The figure auc-sensors.png."""
+    return plot_auc_curve(found, figure_for_file(CURVE_SIZE)).figure
+
 
 DRAWINGS = pytest.mark.parametrize("draw", [draw_recommended, draw_curves])
 

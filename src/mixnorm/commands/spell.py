@@ -32,7 +32,13 @@ from mixnorm.eeg import (
     spell,
 )
 from mixnorm.eeg.spelling import speller_of
-from mixnorm.eeg.spelling_rates import THRESHOLDS, Rates, Timing, accuracy_by_repetition, rates
+from mixnorm.eeg.spelling_rates import (
+    Rates,
+    Timing,
+    accuracy_by_repetition,
+    rates_by_repetition,
+    rates_by_threshold,
+)
 from mixnorm.report.safe_text import for_terminal
 
 DEFAULT_MATRIX = "6x6"
@@ -44,6 +50,7 @@ class _Result:
 
     speller: Speller
     spelled: list[Spelled]
+    stopping: Stopping
     timing: Timing | None
     accuracy: list[float] | None
     by_repetition: list[Rates] | None
@@ -147,14 +154,15 @@ def _result(
             spelled += spell(decoder, [run], speller, stopping, prior)
             bar.update()
     timing = _timing(spelled, *times)
-    accuracy = accuracy_by_repetition(spelled, speller)
-    if accuracy is None:
-        return _Result(speller, spelled, timing, None, None, None)
-    fixed = [Stopping(max_repetitions=k) for k in range(1, len(accuracy) + 1)]
-    limits = stopping.min_repetitions, stopping.max_repetitions
-    early = [Stopping(threshold, *limits) for threshold in THRESHOLDS]
-    by = ([rates(spelled, speller, rule, timing) for rule in rules] for rules in (fixed, early))
-    return _Result(speller, spelled, timing, accuracy, *by)
+    return _Result(
+        speller,
+        spelled,
+        stopping,
+        timing,
+        accuracy_by_repetition(spelled, speller),
+        rates_by_repetition(spelled, speller, timing),
+        rates_by_threshold(spelled, speller, timing, stopping),
+    )
 
 
 def _timing(spelled: Sequence[Spelled], interval: float | None, pause: float | None) -> Timing | None:
@@ -225,10 +233,12 @@ def _rates_lines(title: str, found: Sequence[Rates]) -> list[str]:
 
 def _draw(result: _Result, path: Path) -> None:
     from mixnorm.report.figures import save_figure
-    from mixnorm.report.letters_figure import letters_figure
+    from mixnorm.report.plots.letter_plots import LETTERS_SIZE, plot_letters
+    from mixnorm.report.styles import figure_for_file
 
     if result.by_repetition is None:
         raise ValueError("--figure shows how many letters are right, but the true text is not known; leave it out.")
-    figure = letters_figure(result.by_repetition, result.by_threshold)
-    for file in save_figure(figure, path.with_suffix("") if path.suffix in (".png", ".svg") else path):
+    axes = figure_for_file(LETTERS_SIZE)
+    plot_letters(result.spelled, axes, speller=result.speller, stopping=result.stopping)
+    for file in save_figure(axes.figure, path.with_suffix("") if path.suffix in (".png", ".svg") else path):
         click.echo(f"Figure {file}", err=True)

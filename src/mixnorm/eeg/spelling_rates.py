@@ -111,6 +111,33 @@ def rates(spelled: Sequence[Spelled], speller: Speller, stopping: Stopping, timi
     )
 
 
+def rates_by_repetition(
+    spelled: Sequence[Spelled], speller: Speller, timing: Timing | None = None
+) -> list[Rates] | None:
+    """`rates` after 1, 2, … complete repetitions, for as many as every character has; None without the truth."""
+    accuracy = accuracy_by_repetition(spelled, speller)
+    if accuracy is None:
+        return None
+    return _rates_of(spelled, speller, [Stopping(max_repetitions=k + 1) for k in range(len(accuracy))], timing)
+
+
+def rates_by_threshold(
+    spelled: Sequence[Spelled], speller: Speller, timing: Timing | None = None, stopping: Stopping | None = None
+) -> list[Rates] | None:
+    """`rates` with each of `THRESHOLDS`, within the repetitions of ``stopping``; None without the truth."""
+    limits = stopping or Stopping()
+    rules = [Stopping(threshold, limits.min_repetitions, limits.max_repetitions) for threshold in THRESHOLDS]
+    return _rates_of(spelled, speller, rules, timing)
+
+
+def _rates_of(
+    spelled: Sequence[Spelled], speller: Speller, rules: Sequence[Stopping], timing: Timing | None
+) -> list[Rates] | None:
+    found = [rates(spelled, speller, rule, timing) for rule in rules]
+    known = [one for one in found if one is not None]
+    return known if len(known) == len(found) else None
+
+
 def wolpaw_bits(n_symbols: int, accuracy: float) -> float:
     r"""Bits per letter after Wolpaw et al. (2002); 0 where the accuracy is not above chance.
 

@@ -11,18 +11,13 @@ import numpy as np
 from mixnorm.core.files import whole_file
 from mixnorm.eeg.readers.guard import require
 from mixnorm.report.heads import draw_head, key_of_rings
+from mixnorm.report.plots.letter_plots import plot_letters
 from mixnorm.report.safe_text import for_figure
+from mixnorm.report.styles import method_style, plain
 from mixnorm.study import METHODS, Results
 from mixnorm.study.letters import letters_right
 from mixnorm.study.results import BASELINE, mean_over_subjects
 
-# The colours of Okabe and Ito, which people with a colour vision deficiency can tell apart, and four more. The numbers
-# of colours and of markers have no common divisor: each of 12 · 11 methods has a pair of its own.
-_PALETTE = (
-    *("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#999999"),
-    *("#009E73", "#CC79A7", "#8B5A2B", "#6A3D9A", "#B8A000", "#8C1D40"),
-)
-_MARKERS = "os^vDPXhd<>"
 # More subjects than this do not fit on a page; the first ones are drawn, and the figure says so.
 _MOST_PANELS = 16
 
@@ -110,7 +105,7 @@ def auc_against_trials(results: Results, dataset: str) -> Any:
     for method in results.plan.methods:
         sizes = [n for n in sorted(results.plan.n_train) if results.of(dataset, method, n)]
         means = [mean_over_subjects(results.of(dataset, method, n), "auc") for n in sizes]
-        axes.plot(sizes, means, **_style(method), label=METHODS[method].title)
+        axes.plot(sizes, means, **method_style(method), label=METHODS[method].title)
     axes.set_xscale("log")
     axes.set_xticks(sorted(results.plan.n_train), [str(n) for n in sorted(results.plan.n_train)])
     axes.minorticks_off()
@@ -133,7 +128,7 @@ def scatter(results: Results, dataset: str, n_train: int | None) -> Any:
         common = [key for key in base if key in own]
         x, y = [base[key] for key in common], [own[key] for key in common]
         values += y
-        axes.scatter(x, y, s=22, color=_style(method)["color"], edgecolor="white", linewidth=0.5, zorder=3)
+        axes.scatter(x, y, s=22, color=method_style(method)["color"], edgecolor="white", linewidth=0.5, zorder=3)
         axes.set_title(
             f"{METHODS[method].title}: better for {sum(b > a for a, b in zip(x, y, strict=True))} of {len(x)}",
             fontsize=9,
@@ -160,15 +155,8 @@ def characters(results: Results) -> Any:
     """Share of characters spelled right against the number of repetitions; the bands are 95 % intervals."""
     figure, (axes,) = _panels(1, 4.5)
     at = _compared_at(results)
-    for one in letters_right(results):
-        if one.n_train != at:
-            continue
-        name = METHODS[one.method].title + (f", {for_figure(one.dataset)}" if len(results.plan.datasets) > 1 else "")
-        repetitions, style = range(1, len(one.right) + 1), _style(one.method)
-        axes.plot(repetitions, one.right, **style, label=name)
-        if one.low is not None:
-            axes.fill_between(repetitions, one.low, one.high, color=style["color"], alpha=0.12, linewidth=0)
-    axes.set_ylim(0, 102)
+    plot_letters([one for one in letters_right(results) if one.n_train == at], axes)
+    axes.get_legend().remove()  # the figure has one
     _finish(figure, [axes], "Repetitions", "Characters spelled right (%)")
     return figure
 
@@ -180,19 +168,13 @@ def _draw_path(axes: Any, records: Sequence[dict[str, Any]], method: str) -> Non
     # a model without sensors has an AUC of 50, which would compress the scale of the others
     keep = used > 0.5
     order = np.argsort(used[keep], kind="stable")
-    style = _style(method)
+    style = method_style(method)
     if METHODS[method].title not in ("SVM", "SVM-Full"):
         axes.plot(used[keep][order], auc[keep][order], linewidth=1.2, marker=".", markersize=3, color=style["color"])
     chosen = np.mean([len(record["selected"]) for record in records])
     best = np.mean([record["auc"] for record in records])
     mark = {"markersize": 8, "linestyle": "", "markeredgecolor": "white", "label": METHODS[method].title}
     axes.plot([chosen], [best], **mark, **style)
-
-
-def _style(method: str) -> dict[str, str]:
-    """Colour and marker of a method, the same in every figure."""
-    place = list(METHODS).index(method)
-    return {"color": _PALETTE[place % len(_PALETTE)], "marker": _MARKERS[place % len(_MARKERS)]}
 
 
 def _with_results(results: Results, dataset: str, n_train: int | None) -> list[str]:
@@ -243,11 +225,8 @@ def _panels(count: int, size: float) -> tuple[Any, list[Any]]:
 
 def _finish(figure: Any, panels: Sequence[Any], xlabel: str, ylabel: str) -> None:
     for axes in panels:
-        axes.grid(color="#e5e5e5", linewidth=0.6)
-        axes.set_axisbelow(True)
+        plain(axes)
         axes.tick_params(labelsize=8)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
         # on every lowest panel: a label of the whole figure would be covered by the legend
         if axes.get_subplotspec().is_last_row() or axes is panels[-1]:
             axes.set_xlabel(xlabel, fontsize=9)

@@ -15,8 +15,8 @@ _COLOUR = "#D55E00"
 #: Width of the ring of a sensor that was selected in nearly all splits, relative to its size.
 _WIDEST = 0.28
 _SMALLEST_WITH_NAME = 11.0
-#: Size of names beside the electrodes of a montage, in points.
-_FONT = 6.0
+#: Sizes of names beside electrodes, in points: the largest at which all have room that no other marker takes.
+_FONTS = (10.0, 8.0, 6.0)
 FIRST_ROW = -1.45
 """Height of the first row of sensors of unknown position, below the head."""
 _ROW_HEIGHT, _PER_ROW = 0.24, 10
@@ -48,7 +48,7 @@ def draw_head(
         axes.plot([x], [y], **_marker(share, size), zorder=2 if not share else 3)
         if share:
             _write_name(axes, name, (x, y), size, "white" if share == 1 else "black")
-    _frame(axes, spots)
+    frame(axes, spots)
 
 
 def _write_name(axes: Any, name: str, spot: tuple[float, float], size: float, inside: str) -> None:
@@ -61,26 +61,25 @@ def _write_name(axes: Any, name: str, spot: tuple[float, float], size: float, in
     axes.annotate(name, spot, ha="center", fontsize=5, zorder=4, color="black", **above)
 
 
-def draw_montage(
-    axes: Any, ch_names: Sequence[str], spots: np.ndarray, weights: Mapping[str, float], points_per_unit: float
-) -> int:
+def draw_montage(axes: Any, ch_names: Sequence[str], spots: np.ndarray, weights: Mapping[str, float]) -> int:
     """Draw the sensors of one montage filled, as large as their weight, and all others hollow.
 
     Parameters
     ----------
     axes : matplotlib axes
+        What else takes room on the figure, such as a title, must be there already: names are placed for this size.
     ch_names : names of all sensors
     spots : (n, 2) array
         Where each is drawn, see `places`.
     weights : name → size of its weights, for the sensors of the montage
-    points_per_unit : float
-        Points for the radius of the head.
 
     Returns
     -------
     int
         Number of names that were left out, because they would overlap others.
     """
+    frame(axes, spots)
+    points_per_unit = measured(axes)
     size = marker_size(spots, points_per_unit)
     largest = max(weights.values(), default=0.0) or 1.0
     sizes = [size * (0.45 + 0.55 * weights[name] / largest) if name in weights else 0.4 * size for name in ch_names]
@@ -88,9 +87,32 @@ def draw_montage(
         face, edge = (_COLOUR, _COLOUR) if name in weights else ("white", "#9a9a9a")
         style = {"markerfacecolor": face, "markeredgecolor": edge, "markersize": own}
         axes.plot([x], [y], marker="o", linestyle="", zorder=3 if name in weights else 2, **style)
-    _frame(axes, spots)
     named = sorted((i for i, name in enumerate(ch_names) if name in weights), key=lambda i: -weights[ch_names[i]])
     return _write_names(axes, [for_figure(ch_names[i]) for i in named], named, spots, points_per_unit, sizes)
+
+
+def draw_values(
+    axes: Any, ch_names: Sequence[str], spots: np.ndarray, values: np.ndarray, colours: dict[str, Any]
+) -> None:
+    """Draw every sensor in the colour of its value, with its name beside it where there is room.
+
+    Parameters
+    ----------
+    axes : matplotlib axes
+    ch_names : names of the sensors
+    spots : (n, 2) array
+        Where each is drawn, see `places`.
+    values : (n,) array
+    colours : dict
+        ``cmap`` and ``norm``, as in ``axes.scatter``.
+    """
+    frame(axes, spots)
+    points_per_unit = measured(axes)
+    size = marker_size(spots, points_per_unit)
+    axes.scatter(*spots.T, s=size**2, c=values, edgecolors="#555555", linewidths=0.6, zorder=3, **colours)
+    named = np.argsort(-np.abs(values), kind="stable").tolist()
+    names = [for_figure(ch_names[index]) for index in named]
+    _write_names(axes, names, named, spots, points_per_unit, [size] * len(spots))
 
 
 def _write_names(
@@ -98,24 +120,28 @@ def _write_names(
 ) -> int:
     """Write names beside their markers, where there is room; return how many had none."""
     points = spots * points_per_unit
-    widths = [_width(name) for name in names]
+    per_point = [_width(name) for name in names]
     markers = [Box(x, y, size / 2 + 1, size / 2 + 1) for (x, y), size in zip(points, sizes, strict=True)]
-    offsets = place_names(markers, named, widths, 1.2 * _FONT)
+    for font, cover in (*((font, False) for font in _FONTS), (_FONTS[-1], True)):
+        widths = [font * width + 2.0 for width in per_point]
+        offsets = place_names(markers, named, widths, 1.2 * font, cover)
+        if None not in offsets:
+            break
     for name, index, offset in zip(names, named, offsets, strict=True):
         if offset is not None:
             place = {"xytext": offset, "textcoords": "offset points", "ha": "center", "va": "center"}
-            axes.annotate(name, tuple(spots[index]), fontsize=_FONT, zorder=4, **place)
+            axes.annotate(name, tuple(spots[index]), fontsize=font, zorder=4, **place)
     return sum(offset is None for offset in offsets)
 
 
 def _width(name: str) -> float:
-    """Width of a name in points, with a little space."""
+    """Width of a name, relative to the size of the font."""
     from matplotlib.textpath import TextPath
 
-    return float(TextPath((0, 0), name, size=_FONT).get_extents().width) + 2.0
+    return float(TextPath((0, 0), name, size=10.0).get_extents().width) / 10.0
 
 
-def _frame(axes: Any, spots: np.ndarray) -> None:
+def frame(axes: Any, spots: np.ndarray) -> None:
     """Head, limits, and where there are sensors below the head what these are."""
     below = spots[:, 1] <= FIRST_ROW
     if below.any():
@@ -128,11 +154,19 @@ def _frame(axes: Any, spots: np.ndarray) -> None:
     axes.set_axis_off()
 
 
+def measured(axes: Any) -> float:
+    """Points for one unit of the axes, the radius of a head, in the layout that the figure has now."""
+    figure = axes.figure.figure  # of subfigures the whole figure
+    figure.draw_without_rendering()
+    (left, _), (right, _) = axes.transData.transform([(0, 0), (1, 0)])
+    return float((right - left) * 72 / figure.dpi)
+
+
 def height_range(spots: np.ndarray) -> tuple[float, float]:
     """Lowest and highest y of a drawing: of the head with its nose, and of the sensors below it."""
     below = spots[:, 1] <= FIRST_ROW
-    lowest = float(spots[:, 1].min()) - 0.15 if below.any() else -1.3
-    return lowest, FIRST_ROW + 0.35 if below.all() else 1.3
+    lowest = float(spots[:, 1].min()) - 0.15 if below.any() else -1.1
+    return lowest, FIRST_ROW + 0.35 if below.all() else 1.2
 
 
 def places(positions: Sequence[Sequence[float] | None]) -> np.ndarray:

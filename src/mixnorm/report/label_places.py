@@ -27,7 +27,7 @@ class Box:
 
 
 def place_names(
-    markers: Sequence[Box], named: Sequence[int], widths: Sequence[float], height: float
+    markers: Sequence[Box], named: Sequence[int], widths: Sequence[float], height: float, cover: bool = True
 ) -> list[tuple[float, float] | None]:
     """Middles of the names of some markers, relative to the markers, in points; None where there is no room.
 
@@ -41,9 +41,9 @@ def place_names(
         Widths of these names.
     height : float
         Height of a line of text.
-
-    A place is taken if no other name and no other marker is there. Where all are occupied, a name may cover a marker,
-    but never another name.
+    cover : bool
+        Whether a name may cover the marker of another one where all other places are occupied. It never covers
+        another name.
     """
     written: list[Box] = []
     found: list[tuple[float, float] | None] = []
@@ -53,7 +53,7 @@ def place_names(
         candidates = [_beside(own, dx, dy, width, height) for dx, dy in _DIRECTIONS]
         apart = [box for box in candidates if not any(box.overlaps(other) for other in written)]
         clear = [box for box in apart if not any(box.overlaps(other) for other in others)]
-        best = next(iter(clear or apart), None)
+        best = next(iter(clear or (apart if cover else ())), None)
         if best is not None:
             written.append(best)
         found.append(None if best is None else (best.x - own.x, best.y - own.y))

@@ -1,25 +1,31 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import signal as sps
 
 from mixnorm.eeg.bridging import BridgingFilter, settling_samples
-from mixnorm.eeg.filters import CausalFilter, design_sos
+from mixnorm.eeg.filters import design_sos
 
 SOS = design_sos((0.5, 10.0), 128.0, "butterworth", 2, 0.0)
 
 
-def test_without_lost_samples_the_bits_are_those_of_the_filter_of_files():
+def filtered(signal):
+    """SciPy's filter, channel by channel, in the state of a constant signal at the first sample."""
+    return np.stack([sps.sosfilt(SOS, row, zi=sps.sosfilt_zi(SOS) * row[0])[0] for row in signal])
+
+
+def test_without_lost_samples_the_bits_are_those_of_scipy():
     signal = np.random.default_rng(100).standard_normal((3, 700)) + 1e4
     filt = BridgingFilter(SOS, 3)
     parts = [filt.push(part) for part in np.array_split(signal, [1, 1, 40, 333], axis=1)]
-    assert_array_equal(np.hstack(parts), CausalFilter(SOS).push(signal))
+    assert_array_equal(np.hstack(parts), filtered(signal))
 
 
 @pytest.mark.parametrize("gap", [1, 100, 1000])
 def test_a_straight_line_is_bridged_exactly(gap):
     """A drift of the amplifier goes on through a gap: after it, the output is that of the unbroken signal."""
     line = np.stack([np.linspace(1000.0, 3000.0, 4000), np.linspace(0.0, -50.0, 4000)])
-    whole, broken = CausalFilter(SOS).push(line), line.copy()
+    whole, broken = filtered(line), line.copy()
     broken[0, 1500 : 1500 + gap] = np.nan
     out = BridgingFilter(SOS, 2).push(broken)
     assert np.isnan(out[0, 1500 : 1500 + gap]).all()
@@ -47,7 +53,7 @@ def test_after_a_gap_longer_than_its_memory_the_filter_starts_again():
     filt = BridgingFilter(SOS, 1)
     filt.push(signal[:, :100] - 1e5)
     filt.skip(settling_samples(SOS) + 1)
-    assert_array_equal(filt.push(signal), CausalFilter(SOS).push(signal))
+    assert_array_equal(filt.push(signal), filtered(signal))
 
 
 def test_nothing_to_filter_means_nothing_to_bridge():

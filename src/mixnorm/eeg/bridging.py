@@ -22,7 +22,8 @@ class BridgingFilter:
     starts again, in the state of a constant signal, as at the beginning of the stream. Memory is therefore
     constant, however long the gap is.
 
-    Without lost samples the output has the bits of `mixnorm.eeg.filters.CausalFilter`.
+    The initial state is that of a constant signal at the first sample, so that the offset of a DC amplifier, thousands
+    of microvolts, causes no transient. Filtering chunks gives the same bits as filtering the whole signal.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The band-pass filter: SciPy's second-order sections, causal with kept state or zero-phase."""
+"""The band-pass filter: SciPy's second-order sections, and zero-phase; `mixnorm.eeg.bridging` has the causal one."""
 
 from __future__ import annotations
 
@@ -38,38 +38,6 @@ def design_sos(
     if family.startswith("butterworth"):
         return sps.butter(order, edges, btype=kind, fs=sfreq, output="sos")
     return sps.cheby1(order, ripple, edges, btype=kind, fs=sfreq, output="sos")
-
-
-class CausalFilter:
-    """A causal filter that keeps its state: filtering chunks gives the same bits as filtering the whole signal.
-
-    The initial state is that of a constant signal at the first sample, so that the offset of a DC amplifier,
-    thousands of microvolts, causes no transient.
-
-    Examples
-    --------
-    >>> sos = design_sos((1.0, 10.0), 100.0, "butterworth", 3, 0.0)
-    >>> x = np.random.default_rng(0).standard_normal((2, 50))
-    >>> whole, filt = CausalFilter(sos).push(x), CausalFilter(sos)
-    >>> np.array_equal(whole, np.hstack([filt.push(x[:, :7]), filt.push(x[:, 7:])]))
-    True
-    """
-
-    def __init__(self, sos: NDArray[np.float64]) -> None:
-        self._sos = sos
-        self._state: NDArray[np.float64] | None = None
-
-    def push(self, chunk: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Filter the next (n_channels, n_samples) of the signal."""
-        out = np.empty(chunk.shape)
-        if chunk.shape[1] == 0:
-            return out
-        if self._state is None:
-            self._state = sps.sosfilt_zi(self._sos)[None] * chunk[:, 0, None, None]
-        # Channel by channel: otherwise SciPy copies the whole recording several times.
-        for channel, row in enumerate(chunk):
-            out[channel], self._state[channel] = sps.sosfilt(self._sos, row, zi=self._state[channel])
-        return out
 
 
 def zero_phase(sos: NDArray[np.float64], signal: NDArray[np.float64]) -> NDArray[np.float64]:

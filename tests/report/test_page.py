@@ -47,6 +47,10 @@ def test_page_contains_the_document_exactly():
     )
 
 
+def test_the_page_says_why_weights_are_not_sources():
+    assert "Weights do not show where activity comes from" in page_html(typed(selection(10)))
+
+
 def test_hostile_texts_stay_texts():
     wanted = selection(names=("Cz", HOSTILE, "Pz"), subjects=("S1", HOSTILE))
     wanted["source"]["recordings"] = [HOSTILE]

@@ -258,7 +258,7 @@ def _needed(path: Path) -> list[tuple[str, str]]:
     if reader is bids.read_bids:
         return [("mne", "eeg"), ("mne_bids", "bids")]
     if reader is xdf.read_xdf:
-        return [("pyxdf", "eeg")]
+        return [("pyxdf", "lsl")]
     if reader is _read_mat or _suffix(path) in _OWN:
         return [("scipy.io", "eeg")]
     h5py = [("h5py", "eeg")] if is_hdf5(path) and find_spec("h5py") else []

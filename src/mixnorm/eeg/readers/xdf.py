@@ -37,7 +37,7 @@ RATE_TOLERANCE = 0.02
 
 def read_xdf(path: Path, options: ReadOptions) -> list[Recording]:
     """The EEG stream of a file with its events; several recordings where samples are missing."""
-    pyxdf = require("pyxdf", "eeg")
+    pyxdf = require("pyxdf", "lsl")
     with reading(path, "an XDF file"):
         _check_end(path)
         with _complete(path):

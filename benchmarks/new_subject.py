@@ -198,7 +198,13 @@ def main() -> None:
         return
     place = {method: i for i, method in enumerate(options.methods)}
     others = [m for m in ("own-noise", "mean", "pooled", "riemann") if m in place]
-    print("\n| calibration trials | " + " | ".join(f"adapt − {m}" for m in others) + " |\n" + "| --- " * (len(others) + 1) + "|")
+    print(
+        "\n| calibration trials | "
+        + " | ".join(f"adapt − {m}" for m in others)
+        + " |\n"
+        + "| --- " * (len(others) + 1)
+        + "|"
+    )
     for n_trials, rows in zip(options.calibration, aucs.transpose(1, 0, 2)):
         leads = [rows[:, place["adapt"]] - rows[:, place[m]] for m in others]
         shown = [f"{lead.mean():+.2f} ± {lead.std(ddof=1) / np.sqrt(len(lead)):.2f}" for lead in leads]

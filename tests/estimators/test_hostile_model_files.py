@@ -169,7 +169,7 @@ def test_the_command_line_shows_one_line_and_no_traceback(tmp_path):
     run = testing.CliRunner().invoke(command.predict, [str(path), "recording.fif"])
     assert run.exit_code == 1
     assert isinstance(run.exception, SystemExit)
-    assert run.stderr == f"Error: {path}: array 'coef_' is not a plain array as numpy.save writes it.\n"
+    assert run.output == f"Error: {path}: array 'coef_' is not a plain array as numpy.save writes it.\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process by /proc")

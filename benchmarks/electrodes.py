@@ -118,6 +118,11 @@ def people_of(data, seed=None):
     return people
 
 
+def in_parallel(options, tasks):
+    """Results of the tasks; by multiprocessing, which names functions: loky would copy `people_of` with its cache."""
+    return Parallel(options.jobs, backend="multiprocessing", verbose=5)(tasks)
+
+
 def compare(options):
     """Print for every set the AUC at K electrodes, by order and refit, and how far ours is from the others."""
     tasks = [
@@ -126,7 +131,7 @@ def compare(options):
         for place, person in enumerate(people_of(data, options.seed))
         for fold in person.folds()
     ]
-    rows = [row for part in Parallel(options.jobs, verbose=5)(tasks) for row in part]
+    rows = [row for part in in_parallel(options, tasks) for row in part]
     write(rows, options.out)
     for data in options.data:
         show_orders(data, [row for row in rows if row["data"] == data])
@@ -293,7 +298,7 @@ def recommended(options):
         for place, person in enumerate(people_of(data, options.seed))
         for fold in person.folds()
     ]
-    rows = [row for part in Parallel(options.jobs, verbose=5)(tasks) for row in part]
+    rows = [row for part in in_parallel(options, tasks) for row in part]
     write(rows, options.out)
     print("\n| rule | data | electrodes | AUC | − all electrodes | − best number on these trials |")
     print("| --- | --- | --- | --- | --- | --- |")

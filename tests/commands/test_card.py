@@ -95,6 +95,7 @@ def test_card_is_one_html_file_and_names_cannot_become_html(trained, tmp_path):
     save(replace(decoder, ch_names=names, feature_names=names, training=training), tmp_path / "m.mixnorm")
     assert run(card, tmp_path / "m.mixnorm", "-o", tmp_path / "m.html").exit_code == 0
     page = (tmp_path / "m.html").read_text(encoding="utf-8")
+    assert '<meta name="viewport"' in page  # else a phone shows it as wide as a desk
     assert "<b>" not in page
     assert "<script>" not in page
     assert "&lt;b&gt;Fz" in page

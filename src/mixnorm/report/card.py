@@ -39,10 +39,7 @@ def card_sections(decoder: Decoder, facts: Mapping[str, Any]) -> list[Section]:
 
 
 def _purpose(decoder: Decoder) -> Iterable[str]:
-    yield (
-        "From EEG around a stimulus, a score that says whether the stimulus was a target; a positive score indicates "
-        "a target."
-    )
+    yield "From EEG around a stimulus, a score: the larger it is, the more probable is a target."
     rate = f"{decoder.sfreq:g} Hz" if decoder.sfreq == decoder.sfreq else "epochs"
     needed = ", ".join(decoder.ch_names)
     yield f"Input: {len(decoder.ch_names)} channels in µV at {rate} ({needed})."
@@ -160,7 +157,8 @@ def as_html(title: str, sections: Iterable[Section], drawing: str) -> str:
         if section.code:
             parts.append(f"<pre>{html.escape(for_terminal(section.code, keep=chr(10)))}</pre>")
     name = html.escape(for_terminal(title))
-    head = f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{name}</title>\n<style>{_STYLE}</style>'
+    fits = '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">'
+    head = f'<!doctype html>\n<html lang="en">\n{fits}\n<title>{name}</title>\n<style>{_STYLE}</style>'
     return "\n".join([head, f"<h1>{name}</h1>", *parts, "</html>", ""])
 
 

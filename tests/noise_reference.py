@@ -81,3 +81,27 @@ def positive_definite(N):
     """Whether the smallest eigenvalue of a symmetric matrix stands clear of rounding."""
     values = np.linalg.eigvalsh(N)
     return values[0] > 100 * len(N) * np.finfo(float).eps * values[-1]
+
+
+def evoked(X, signs, weights):
+    """M (C r, C r): the definition, with inverses and Kronecker products of whole matrices."""
+    _, C, r = X.shape
+    E = residuals(X, signs, weights)
+    N = structured(E, weights)
+    n, (plus, minus) = sum(weights), (sum(weights[signs == sign]) for sign in (1, -1))
+    difference = sum(
+        sign * weight * x / (plus if sign > 0 else minus) for x, sign, weight in zip(X, signs, weights, strict=True)
+    )
+    variance = sum(weight * (e**2).sum() for e, weight in zip(E, weights, strict=True)) / (n - 2) / (C * r)
+    D = (inverse_root(N) @ difference.reshape(-1)).reshape(C, r) / np.sqrt(variance * (1 / plus + 1 / minus))
+    A, B = raised(D @ D.T / r), raised(D.T @ D / C)
+    response = (np.kron(A, np.eye(r)) + np.kron(np.eye(C), B)) / 2
+    root = np.linalg.inv(inverse_root(N))
+    return unit(root @ np.linalg.inv(response) @ root)
+
+
+def raised(C):
+    """Eigenvalues below 1 become 1; then their mean is 1."""
+    values, vectors = np.linalg.eigh(C)
+    larger = [max(value, 1.0) for value in values]
+    return vectors @ np.diag(larger) @ vectors.T / np.mean(larger)

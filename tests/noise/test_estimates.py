@@ -28,6 +28,30 @@ def test_matrix_is_that_of_the_definition(name, trials):
     np.testing.assert_allclose(noise_of(name, *trials), getattr(reference, name)(E, weights), **SAME)
 
 
+def test_evoked_matrix_is_that_of_the_definition(trials):
+    np.testing.assert_allclose(noise_of("evoked", *trials), reference.evoked(*trials), rtol=0, atol=1e-11)
+    # a response was found in them, so that it is another matrix than the noise
+    assert np.abs(noise_of("evoked", *trials) - noise_of("structured", *trials)).max() > 0.1
+
+
+def test_evoked_without_a_response_is_the_structured_noise(trials):
+    X, signs, weights = trials
+    X = reference.residuals(X, signs, weights)
+    np.testing.assert_allclose(
+        noise_of("evoked", X, signs, weights), noise_of("structured", X, signs, weights), rtol=0, atol=1e-11
+    )
+
+
+def test_evoked_expects_the_response_where_the_classes_differ(rng):
+    """A response of one pattern over the sensors: M is smaller along it than across it, in units of the noise."""
+    signs = np.tile([1, -1], 100)
+    X = rng.standard_normal((200, 5, 6))
+    X[signs > 0, 2] += np.sin(np.arange(6))
+    N, M = (noise_of(name, X, signs, np.ones(200)) for name in ("structured", "evoked"))
+    relative = (np.diag(M) / np.diag(N)).reshape(5, 6).mean(axis=1)
+    assert relative[2] < 0.5 * np.delete(relative, 2).min()
+
+
 @every_noise
 def test_mean_diagonal_is_one_and_the_matrix_symmetric(name, trials):
     N = noise_of(name, *trials)
@@ -140,7 +164,12 @@ def test_samples_in_reverse_order_reverse_the_matrix(name, trials):
     np.testing.assert_allclose(noise_of(name, X[:, :, ::-1], signs, weights), N[np.ix_(columns, columns)], **SAME)
 
 
-@every_noise
+def test_exchanged_classes_do_not_change_evoked(trials):
+    X, signs, weights = trials
+    np.testing.assert_allclose(noise_of("evoked", X, -signs, weights), noise_of("evoked", *trials), **SAME)
+
+
+@pytest.mark.parametrize("name", [name for name in NOISES if name != "evoked"])
 def test_exchanged_classes_and_class_means_change_nothing(name, trials, rng):
     X, signs, weights = trials
     means = rng.standard_normal((2, *X.shape[1:]))
@@ -191,7 +220,15 @@ def test_weight_zero_is_the_trial_left_out(name, trials):
     )
 
 
-@every_noise
+def test_sum_of_the_weights_is_the_number_of_trials_for_evoked(trials):
+    X, signs, weights = trials
+    one, many = (noise_of("evoked", X, signs, factor * weights) for factor in (1, 100))
+    assert np.abs(one - many).max() > 0.1  # means of more trials have less noise
+    few = noise_of("evoked", X, signs, 1e-6 * weights)
+    np.testing.assert_allclose(few, noise_of("structured", *trials), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", [name for name in NOISES if name != "evoked"])
 def test_common_factor_of_the_weights_changes_nothing(name, trials):
     X, signs, weights = trials
     for factor in (1e-6, 1e6):

@@ -15,6 +15,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gsvm-2": {"penalty": "group"},
     "gsvm-q": {"penalty": "group", "q": PAPER_QS},
     "gsvm-a": {"penalty": "group", "adaptive": True},
-    "svm-noise": {"penalty": "l2", "noise": "structured"},
+    "svm-noise": {"penalty": "l2", "noise": "evoked"},
     "gsvm-2-noise": {"penalty": "group", "noise": "structured", "ridge": NOISE_RIDGES},
 }

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from mixnorm.core.groups import Groups
 from mixnorm.core.metric import DenseMetric, KroneckerMetric
+from mixnorm.noise.evoked import evoked
 from mixnorm.noise.kronecker import kronecker
 from mixnorm.noise.residuals import Residuals, residuals
 from mixnorm.noise.shrunk import shrunk
@@ -19,7 +20,7 @@ _BY_SENSOR: dict[str, Callable[[NDArray, NDArray], NDArray[np.float64]]] = {
     "toeplitz": toeplitz,
 }
 #: Names of the estimates; all but "shrunk" need the same samples of every sensor.
-NOISES = (*_BY_SENSOR, "shrunk")
+NOISES = (*_BY_SENSOR, "evoked", "shrunk")
 
 
 def estimate(
@@ -29,7 +30,7 @@ def estimate(
 
     Parameters
     ----------
-    name : {"structured", "kronecker", "toeplitz", "shrunk"}
+    name : {"structured", "kronecker", "toeplitz", "evoked", "shrunk"}
     X : ndarray of shape (n, d)
         Training trials.
     signs : ndarray of shape (n,)
@@ -75,7 +76,12 @@ def _dense(name: str, noise: Residuals, layout: NDArray[np.intp] | None) -> NDAr
     if name == "shrunk":
         return shrunk(noise.trials, noise.weights)
     layout = _given(name, layout)
-    return _in_order_of_features(_BY_SENSOR[name](noise.by_sensor(layout), noise.weights), layout)
+    trials = noise.by_sensor(layout)
+    if name == "evoked":
+        N = evoked(trials, noise.weights, noise.difference[layout], noise.n_difference)
+    else:
+        N = _BY_SENSOR[name](trials, noise.weights)
+    return _in_order_of_features(N, layout)
 
 
 def _given(name: str, layout: NDArray[np.intp] | None) -> NDArray[np.intp]:

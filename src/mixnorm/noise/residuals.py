@@ -19,10 +19,17 @@ class Residuals:
         Only those of positive weight.
     weights : ndarray of shape (n,)
         Positive, of sum 1.
+    difference : ndarray of shape (d,)
+        Mean of the second class minus mean of the first.
+    n_difference : float
+        How many times smaller than the mean square of the residuals the variance of the noise in `difference` is. A
+        weight of 2 is the trial twice.
     """
 
     trials: NDArray[np.float64] = field(repr=False)
     weights: NDArray[np.float64] = field(repr=False)
+    difference: NDArray[np.float64] = field(repr=False)
+    n_difference: float
 
     def by_sensor(self, layout: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the trials as (n, C, r) for a layout (C, r): the features of every sensor in order of time."""
@@ -59,22 +66,30 @@ def residuals(X: NDArray, signs: NDArray, weights: NDArray) -> Residuals:
         If all trials of each class are the same.
     """
     kept = np.asarray(weights) > 0
-    shares = np.asarray(weights, dtype=np.float64)[kept]
-    shares = shares / shares.sum()
+    counts = np.asarray(weights, dtype=np.float64)[kept]
+    shares = counts / counts.sum()
     side, X = (signs[kept] > 0).astype(np.intp), np.asarray(X if kept.all() else X[kept], dtype=np.float64)
-    trials = X - _class_means(X, side, shares)[side]
+    means = _class_means(X, side, shares)
+    trials = X - means[side]
     if not _mean_square(trials, shares) > _ROUNDING * _mean_square(X, shares):
         raise ValueError(
             "The noise cannot be estimated, because all training trials of each class are the same. Use noise=None, "
             "or give noise as a matrix."
         )
-    return Residuals(trials, shares)
+    return Residuals(trials, shares, means[1] - means[0], _n_difference(side, counts))
 
 
 def _class_means(X: NDArray[np.float64], side: NDArray[np.intp], shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Weighted means of both classes, (2, d); zero for a class without trials."""
     sums = np.stack([shares * (side == k) for k in (0, 1)])
     return sums @ X / np.maximum(sums.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+
+
+def _n_difference(side: NDArray[np.intp], counts: NDArray[np.float64]) -> float:
+    """(1 − 2/n) / (1/n₊ + 1/n₋): the residuals have lost two degrees of freedom to the means."""
+    first, second = np.bincount(side, counts, minlength=2)
+    n = first + second
+    return float(max(1 - 2 / n, 0.0) * first * second / n)
 
 
 def _mean_square(trials: NDArray[np.float64], shares: NDArray[np.float64]) -> float:

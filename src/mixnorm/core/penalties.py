@@ -17,6 +17,8 @@ class Penalty(Protocol):
 
     #: True where Ω is a norm of each group, whose dual is a constraint; False where it is quadratic.
     is_norm: bool
+    #: True where Ω is a sum over the groups of the stack; False where other groups cross them.
+    is_separable: bool
 
     @property
     def q(self) -> float:
@@ -42,6 +44,7 @@ class GroupNorm:
 
     q: float = 2.0
     is_norm = True
+    is_separable = True
 
     def __post_init__(self):
         if not 1 <= self.q <= 2:
@@ -84,6 +87,7 @@ class L2:
     """Ω(w) = ½ Σ_g weight_g ‖w_g‖₂² (equation 3); no group is ever exactly zero, unless its weight is ∞."""
 
     is_norm = False
+    is_separable = True
     q = 2.0
 
     def value(self, blocks: Array, weight: Array) -> Array:

@@ -8,6 +8,8 @@ unpenalised, weight ∞ keeps it out.
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from mixnorm.core.arrays import Array, namespace, positive_part
 from mixnorm.core.lq_prox import prox_lq
 
@@ -32,6 +34,9 @@ class Penalty(Protocol):
 
     def dual_norm(self, blocks: Array) -> Array:
         """Dual norm of each block, (..., G, K)."""
+
+    def only(self, kept: np.ndarray) -> "Penalty":
+        """Return the penalty of some of the groups, a mask (G,), alone."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,10 @@ class GroupNorm:
         """‖block‖_{q*} of every group."""
         return vector_norm(blocks, float("inf") if self.q == 1 else self.q / (self.q - 1))
 
+    def only(self, kept: np.ndarray) -> "GroupNorm":
+        """Return the penalty itself: it does not depend on the groups."""
+        return self
+
 
 class L1(GroupNorm):
     """Ω(w) = ‖w‖₁ (equation 4): every coefficient for itself, whatever the groups."""
@@ -102,6 +111,10 @@ class L2:
     def dual_norm(self, blocks: Array) -> Array:
         """‖block‖₂ of every group."""
         return vector_norm(blocks, 2)
+
+    def only(self, kept: np.ndarray) -> "L2":
+        """Return the penalty itself: it does not depend on the groups."""
+        return self
 
 
 def vector_norm(blocks: Array, p: float) -> Array:

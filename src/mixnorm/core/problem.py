@@ -21,7 +21,7 @@ import numpy as np
 from mixnorm.core.arrays import Array, like, matmul_transposed, namespace
 from mixnorm.core.groups import Groups
 from mixnorm.core.losses import SquaredHinge
-from mixnorm.core.metric import Metric
+from mixnorm.core.metric import DenseMetric, Metric
 from mixnorm.core.penalties import Penalty
 
 #: A mean loss this small (a zero model has 1) is the square of rounding: P = 0.
@@ -143,7 +143,7 @@ class Stack:
         )
 
     def only(self, kept: np.ndarray) -> "Stack":
-        """Return the stack of the features of some groups, a mask (G,), alone; without a centre and a metric of all.
+        """Return the stack of the features of some groups, a mask (G,), alone.
 
         Weights of a penalty's other groups, which stand behind those of the G groups, are kept.
         """
@@ -154,7 +154,9 @@ class Stack:
             X=self.X[..., features],
             groups=self.groups.only(kept),
             group_weights=self.group_weights[:, weights],
-            penalty=self.penalty if self.penalty.is_separable else self.penalty.only(kept),
+            penalty=self.penalty.only(kept),
+            center=self.center if self.center is None or self.metric is not None else self.center[:, :, features],
+            metric=None if self.metric is None else DenseMetric(self.metric.columns(features)),
         )
 
     def last(self) -> "Stack":

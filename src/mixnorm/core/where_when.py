@@ -4,7 +4,7 @@ r"""The penalty that chooses sensors and windows of time together.
 
 s over sensors (rows), k over windows (columns: sets of samples over all sensors). A coefficient is zero unless its
 sensor *and* its window are chosen. Ω is not a sum over disjoint groups; its prox and its dual norm need a decomposition
-z = u + v into a part for the sensors and one for the windows, which `mixnorm.core.splitting` computes from the norms of
+z = u + v into a part for the sensors and one for the windows, which `mixnorm.core.crossed_groups` computes from the norms of
 the *cells*, the coefficients that a sensor and a window share.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import vector_norm
-from mixnorm.core.splitting import largest_ratio, shrink, smallest_scale
+from mixnorm.core.crossed_groups import largest_ratio, shrink, smallest_scale
 
 #: Rounds of Dykstra's algorithm before the interior-point method takes over, and the change at which it ends.
 _ROUNDS, _CHANGE = 200, 1e-15

@@ -191,6 +191,8 @@ class GroupSVC(SingleSubject):
         ridge=0.0,
         groups=None,
         group_weights=None,
+        windows=None,
+        window_share=0.0,
         adaptive=False,
         fit_intercept=True,
         class_weight=None,
@@ -205,6 +207,8 @@ class GroupSVC(SingleSubject):
         self.ridge = ridge
         self.groups = groups
         self.group_weights = group_weights
+        self.windows = windows
+        self.window_share = window_share
         self.adaptive = adaptive
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -231,7 +235,7 @@ class GroupSVC(SingleSubject):
             The fitted classifier.
         """
         alpha, options = check_alpha(self.alpha), SolverOptions.of(self)
-        objective = Objective.of(self, self.q, self.ridge)
+        objective = Objective.of(self, self.q, self.ridge, self.window_share)
         trials, signs, weights = self._read(X, y, sample_weight)
         stack = objective.stack(
             trials, signs, class_balance(weights, signs, self.classes_, self.class_weight)[:, None]
@@ -249,6 +253,7 @@ class GroupSVC(SingleSubject):
             warn_zero_model(alpha, solution, stack, quadratic)
         warn_unconverged(solved, self.tol, stacklevel=TO_THE_USER)
         self._keep(trials, stack, solution, objective.norm_order)
+        self._set_windows(objective.window_groups(trials))
         self._keep_noise(quadratic)
         self._keep_pattern(trials, weights)
         return self

@@ -13,11 +13,14 @@ from mixnorm.estimators.calibration import Probabilities, held_out_scores, plain
 from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected
 from mixnorm.estimators.folds import Fold, cv_routing, route, score_folds, split_folds
 from mixnorm.estimators.inputs import all_or_nothing
-from mixnorm.estimators.objective import Objective, check_alphas, make_penalty, warn_unconverged
+from mixnorm.estimators.objective import Objective, check_alphas, warn_unconverged
 from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_with
 from mixnorm.estimators.svc import TO_THE_USER, SingleSubject, second_stage
 from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions, together_on_device
+
+#: Parameters that may be sequences, in the order of the axes that they add to the grid of alphas.
+_CHOSEN = ("window_share", "ridge", "q")
 
 
 class GroupSVCCV(Probabilities, SingleSubject):
@@ -131,6 +134,8 @@ class GroupSVCCV(Probabilities, SingleSubject):
         ridge=0.0,
         groups=None,
         group_weights=None,
+        windows=None,
+        window_share=0.0,
         adaptive=False,
         fit_intercept=True,
         class_weight=None,
@@ -150,6 +155,8 @@ class GroupSVCCV(Probabilities, SingleSubject):
         self.ridge = ridge
         self.groups = groups
         self.group_weights = group_weights
+        self.windows = windows
+        self.window_share = window_share
         self.adaptive = adaptive
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -190,7 +197,8 @@ class GroupSVCCV(Probabilities, SingleSubject):
         routed = route(self, params, sample_weight)
         labels = self.classes_[(signs > 0).astype(int)]
         folds = split_folds(self.cv, trials.matrix, labels, routed.split, self.scoring)
-        stack = objectives[0].stack(trials, signs, self._columns(weights, signs, folds))
+        windows = objectives[0].window_groups(trials)
+        stack = objectives[0].plain_stack(trials, signs, self._columns(weights, signs, folds))
         own_weights = np.stack([*(weights * fold.train for fold in folds), weights], axis=1)
         quadratics = _shared([objective.quadratic(stack, own_weights) for objective in objectives])
         self._check_enough_trials(objectives[0].noise, signs, own_weights)
@@ -198,7 +206,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
         score = partial(
             score_folds, folds=folds, parts=parts, labels=labels, scoring=self.scoring, params=routed.score
         )
-        stacks = [replace(stack, penalty=make_penalty(self.penalty, objective.q)) for objective in objectives]
+        stacks = [objective.penalised(stack, windows) for objective in objectives]
         grids = [_Grid(*each, options) for each in zip(stacks, quadratics, strict=True)]
         stages = together_on_device([partial(self._stages, grid, score) for grid in grids])
         candidates = [stage[-1] for stage in stages]
@@ -208,6 +216,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
         solved = [solution for stage in stages for choice in stage for solution in choice.solutions]
         warn_unconverged(solved, self.tol, stacklevel=TO_THE_USER)
         self._keep(trials, found.stack, found.solutions[alpha], objectives[best].norm_order)
+        self._set_windows(windows)
         self._keep_noise(quadratics[best])
         self._keep_pattern(trials, weights)
         self._calibrate(trials.matrix, signs, weights, folds, found.solutions[alpha])
@@ -216,10 +225,12 @@ class GroupSVCCV(Probabilities, SingleSubject):
         return self
 
     def _objectives(self) -> list[Objective]:
-        """Return the candidate objectives: every ridge with every q, ridge first. With ℓ1 and ℓ2, q has no effect."""
-        return [
-            Objective.of(self, q, ridge) for ridge, q in product(_values(self.ridge, "ridge"), _values(self.q, "q"))
-        ]
+        """Return the candidate objectives: window shares, ridges and q, the last changing fastest.
+
+        With ℓ1 and ℓ2, q has no effect.
+        """
+        grids = [_values(getattr(self, name), name) for name in _CHOSEN]
+        return [Objective.of(self, q, ridge, share) for share, ridge, q in product(*grids)]
 
     def _columns(self, weights: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.ndarray:
         """Weights (n, folds + 1): the training trials of every fold, then all trials for the refit."""
@@ -258,10 +269,11 @@ class GroupSVCCV(Probabilities, SingleSubject):
         return Choice(grid.stack, alphas, solutions, score(solutions), count_selected(grid.stack, solutions))
 
     def _set_choice(self, candidates: list[Choice], chosen: Objective, alpha: int, best: int) -> None:
-        """Set the chosen values and the whole grid; it has axes for ridge and q only if several were given."""
+        """Set the chosen values and the whole grid; it has an axis for each of `_CHOSEN` of which several were given."""
         self.alpha_ = float(candidates[best].alphas[alpha])
-        self.q_, self.ridge_ = float(chosen.q), float(chosen.ridge)
-        axes = [len(value) for value in (self.ridge, self.q) if np.ndim(value) > 0]
+        for name in _CHOSEN:
+            setattr(self, f"{name}_", float(getattr(chosen, name)))
+        axes = [len(getattr(self, name)) for name in _CHOSEN if np.ndim(getattr(self, name)) > 0]
         for name in ("alphas", "scores", "n_selected"):
             stacked = np.stack([getattr(c, name) for c in candidates])
             setattr(self, f"{name}_", stacked.reshape(*axes, *stacked.shape[1:]))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mixnorm.core.splitting import shrink
+from mixnorm.core.crossed_groups import shrink
 from mixnorm.solvers.newton.rules import is_given_up, is_progress, next_alpha, number_to_enter, stiffness
 from mixnorm.solvers.newton.tuning import ASKING, HOST, INNER_STEPS, CoarsePath
 from mixnorm.solvers.newton.windows.problem import Look, Point, Problem

@@ -337,7 +337,9 @@ def test_jobs_and_batches_do_not_change_the_answer(epochs):
 
 
 @pytest.mark.filterwarnings("ignore:.*alpha_max")
-@pytest.mark.parametrize("estimator", [GroupSVC(windows=1, window_share=0.5), GroupSVCCV(5, windows=1, window_share=0.5)])
+@pytest.mark.parametrize(
+    "estimator", [GroupSVC(windows=1, window_share=0.5), GroupSVCCV(5, windows=1, window_share=0.5)]
+)
 def test_all_estimator_checks_pass(estimator):
     results = check_estimator(estimator, on_skip=None, on_fail=None)
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] not in ("passed", "skipped")}

@@ -1,4 +1,4 @@
-r"""Two families of disjoint groups over the same cells, rows and columns of a small matrix: prox and dual norm, exactly.
+r"""Two families of disjoint groups that cross, rows and columns of a small matrix of cells: prox and dual norm.
 
 A *cell* is what a row (a sensor) and a column (a window) share. For Ω(w) = Σ_s λ_s ‖w_s‖ + Σ_k μ_k ‖w^(k)‖ only the
 norm m_sk ≥ 0 of each cell of a vector matters: the solutions below are multiples of the vector, cell by cell. With
@@ -119,7 +119,7 @@ class _Cells(NamedTuple):
         return cls(m**2, rows**2, columns**2, np.broadcast_to(np.asarray(omega, dtype=float), m.shape))
 
     def parts(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """x (S, 1), y (1, K), and ω x y + A y + B x, (S, K)."""
+        """The columns x (S, 1), y (1, K), and ω x y + A y + B x, (S, K)."""
         x, y = z[: len(self.A), None], z[None, len(self.A) :]
         return x, y, self.omega * x * y + self.A[:, None] * y + self.B[None] * x
 

@@ -3,19 +3,20 @@ r"""The penalty that chooses sensors and windows of time together.
     Ω(w) = Σ_s λ_s ‖w_s‖₂ + Σ_k μ_k ‖w^(k)‖₂,
 
 s over sensors (rows), k over windows (columns: sets of samples over all sensors). A coefficient is zero unless its
-sensor *and* its window are chosen. Ω is not a sum over disjoint groups; its prox and its dual norm need a decomposition
-z = u + v into a part for the sensors and one for the windows, which `mixnorm.core.crossed_groups` computes from the norms of
-the *cells*, the coefficients that a sensor and a window share.
+sensor *and* its window are chosen. Ω is not a sum over disjoint groups; its prox and its dual norm need a
+decomposition z = u + v into a part for the sensors and one for the windows, which `mixnorm.core.crossed_groups`
+computes from the norms of the *cells*, the coefficients that a sensor and a window share.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from mixnorm.core.crossed_groups import largest_ratio, shrink, smallest_scale
 from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import vector_norm
-from mixnorm.core.crossed_groups import largest_ratio, shrink, smallest_scale
 
 #: Rounds of Dykstra's algorithm before the interior-point method takes over, and the change at which it ends.
 _ROUNDS, _CHANGE = 200, 1e-15
@@ -65,7 +66,7 @@ class SensorsAndWindows:
 
     def value(self, blocks: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Ω of every problem, (..., K); an infinite weight costs nothing where the sensor is zero."""
-        return self._each(lambda w, own: self.value_of(w, own), blocks, weight)
+        return self._filled(((at, self.value_of(w, own)) for at, w, own in self._problems(blocks, weight)), blocks)
 
     def value_of(self, w: np.ndarray, weight: np.ndarray) -> float:
         """Ω(w), w (d,)."""
@@ -75,15 +76,22 @@ class SensorsAndWindows:
 
     def prox(self, blocks: np.ndarray, threshold: np.ndarray) -> np.ndarray:
         """Shrink every cell; sensors and windows that are out are exactly zero."""
+        W = np.empty_like(self.groups.from_blocks(blocks))
+        for (*place, k), w, own in self._problems(blocks, threshold):
+            W[(*place, 0, slice(None), k)] = self.prox_of(w, own)
+        return self.groups.to_blocks(W)
 
-        def shrunk(w, own):
-            m, (rows, columns) = self.cell_norms(w), self.divided(own)
-            m[np.isinf(rows)] = 0.0
-            kept = _prox(m, np.where(np.isinf(rows), 0.0, rows), columns)
-            factor = np.divide(kept, m, out=np.zeros_like(m), where=m > 0)
-            return w * factor.ravel()[self.cells.index]
+    def prox_of(self, w: np.ndarray, threshold: np.ndarray) -> np.ndarray:
+        """`prox` of one problem, w (d,)."""
+        m, (rows, columns) = self.cell_norms(w), self.divided(threshold)
+        out = np.isinf(rows)
+        m[out] = 0.0
+        return self.scaled(w, m, _prox(m, np.where(out, 0.0, rows), columns))
 
-        return self._each(shrunk, blocks, threshold)
+    def scaled(self, w: np.ndarray, m: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Return w (d,) with its cells of norms m brought to the norms ``target``, (G, windows)."""
+        factor = np.divide(target, m, out=np.zeros_like(m), where=m > 0)
+        return w * factor.ravel()[self.cells.index]
 
     def dual_norm(self, blocks: np.ndarray) -> np.ndarray:
         """‖block‖₂ of every sensor alone; the dual norm of Ω is `gauge`."""
@@ -95,12 +103,11 @@ class SensorsAndWindows:
         It is never too small: every t that is returned belongs to such a decomposition. ``start``: coefficients, as
         blocks, whose decomposition is taken where it is as good as the best.
         """
-        starts = blocks if start is None else start
-
-        def scale(z, own, w):
-            return self.scale_of(z, own, w if start is not None else None)
-
-        return self._each(scale, blocks, weight, starts)
+        given = self._problems(blocks, weight)
+        if start is None:
+            return self._filled(((at, self.scale_of(z, own)) for at, z, own in given), blocks)
+        pairs = zip(given, self._problems(start, weight), strict=True)
+        return self._filled(((at, self.scale_of(z, own, w)) for (at, z, own), (_, w, _) in pairs), blocks)
 
     def scale_of(self, z: np.ndarray, weight: np.ndarray, w: np.ndarray | None = None) -> float:
         """`gauge` of one problem: z and w (d,)."""
@@ -118,19 +125,18 @@ class SensorsAndWindows:
         windows = Groups(self.windows.labels.copy(), self.windows.index[kept[self.groups.index]])
         return replace(self, groups=self.groups.only(kept), windows=windows)
 
-    def _each(self, function, blocks: np.ndarray, weight: np.ndarray, *others: np.ndarray) -> np.ndarray:
-        """Apply a function of w (d,) and the weights of one problem to every problem."""
-        lead, K = blocks.shape[:-3], blocks.shape[-1]
-        vectors = [self.groups.from_blocks(part)[..., 0, :, :] for part in (blocks, *others)]
-        out = None
-        for place in np.ndindex(*lead):
-            for k in range(K):
-                found = function(vectors[0][(*place, slice(None), k)], weight[(*place, slice(None), k)],
-                                 *(part[(*place, slice(None), k)] for part in vectors[1:]))
-                if out is None:
-                    out = np.zeros((*lead, *np.shape(found), K))
-                out[(*place, ..., k)] = found
-        return out if out.ndim == len(lead) + 1 else self.groups.to_blocks(out[..., None, :, :])
+    def _problems(self, blocks: np.ndarray, weight: np.ndarray) -> Iterator[tuple[tuple, np.ndarray, np.ndarray]]:
+        """Yield the place, the coefficients (d,) and the weights of every problem."""
+        W = self.groups.from_blocks(blocks)[..., 0, :, :]
+        for *place, k in np.ndindex(*blocks.shape[:-3], blocks.shape[-1]):
+            yield (*place, k), W[(*place, slice(None), k)], weight[(*place, slice(None), k)]
+
+    def _filled(self, numbers: Iterable[tuple[tuple, float]], blocks: np.ndarray) -> np.ndarray:
+        """Numbers of problems by their places as an array (..., K)."""
+        out = np.zeros((*blocks.shape[:-3], blocks.shape[-1]))
+        for place, number in numbers:
+            out[place] = number
+        return out
 
 
 def _prox(m: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -175,7 +181,8 @@ def _decomposition_at(m: np.ndarray, rows: np.ndarray, columns: np.ndarray, w: n
     neither = np.ix_(~chosen_row, ~chosen_column)
     inner = m[neither]
     if inner.size:
-        spent = np.sum(m[~chosen_row][:, chosen_column] ** 2, axis=1), np.sum(m[chosen_row][:, ~chosen_column] ** 2, axis=0)
+        taken = m[~chosen_row][:, chosen_column], m[chosen_row][:, ~chosen_column]
+        spent = np.sum(taken[0] ** 2, axis=1), np.sum(taken[1] ** 2, axis=0)
         limits = least * rows[~chosen_row], least * columns[~chosen_column]
         left = [np.sqrt(np.maximum(limit**2 - square, 0.0)) for limit, square in zip(limits, spent, strict=True)]
         u[neither] = _fair_share(inner, *left)

@@ -94,7 +94,8 @@ class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
     def _set_windows(self, windows: Groups | None) -> None:
         """Set the attributes that describe the windows of time; a fit without windows has none."""
         for name in ("windows_", "window_norms_", "selected_windows_"):
-            vars(self).pop(name, None)
+            if hasattr(self, name):
+                delattr(self, name)
         if windows is not None:
             blocks = windows.to_blocks(to_numpy(self.coef_)[..., None])
             self.windows_ = windows.labels.copy()

@@ -24,7 +24,7 @@ _CHOSEN = ("window_share", "ridge", "q")
 
 
 class GroupSVCCV(Probabilities, SingleSubject):
-    r"""`GroupSVC` with alpha, and q and ridge if several are given, chosen by cross-validation.
+    r"""`GroupSVC` with alpha, and q, ridge and window_share if several are given, chosen by cross-validation.
 
     All folds and alphas, and the path of the refit on all trials, go to the solver in one call. The problem is that of
     `GroupSVC` (the paper's equation 2); choosing alpha and q within the training set is the paper's protocol.
@@ -48,6 +48,10 @@ class GroupSVCCV(Probabilities, SingleSubject):
         The sensor of every feature; None: every column is a sensor. Must be None for epochs (trials, channels, times).
     group_weights : array in the order of ``groups_``, or dict by label
         The weights β_g of the groups; 0: always selected, infinity: never selected.
+    windows : int, one label per sample of epochs (per column of a 2-D X), or None
+        The windows of time, as in `GroupSVC`.
+    window_share : float or sequence of floats
+        Weight τ of the norms of windows, as in `GroupSVC`. Of several values one is chosen together with alpha.
     adaptive : bool
         Whether the adaptive norm is used: alpha of a first stage is chosen by cross-validation with plain weights;
         then the weights β_g = 1/‖w*_g‖_q, divided by their geometric mean, are computed from the first-stage fit of
@@ -77,16 +81,18 @@ class GroupSVCCV(Probabilities, SingleSubject):
 
     Attributes
     ----------
-    alpha_, q_, ridge_ : float
+    alpha_, q_, ridge_, window_share_ : float
         The chosen values.
     alphas_ : ndarray of shape (A,), or (Q, A) for several q
-        Several ridges add an axis in front, here and in ``scores_`` and ``n_selected_``.
+        Several ridges add an axis in front, here and in ``scores_`` and ``n_selected_``, and several window shares
+        one in front of that.
     scores_ : ndarray of shape (A, folds) or (Q, A, folds)
         Score of every alpha on the held-out trials of every fold.
     n_selected_ : ndarray of shape (A,) or (Q, A)
         Number of sensors that the refit on all trials selects at every alpha.
     path_coefs_, path_intercepts_ : ndarray of shape (A, d) and (A,)
-        The refit on all trials at every alpha, for the chosen q and ridge: models with fewer and with more sensors.
+        The refit on all trials at every alpha, for the chosen q, ridge and window share: models with
+        fewer and with more sensors.
     calibration_ : dict
         ``slope`` and ``intercept`` of the sigmoid of `predict_proba`, the standard error ``slope_error``, and the
         ``log_odds`` of the classes; fitted to ``out_of_fold_scores_``.
@@ -95,7 +101,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
         over several folds; NaN if none did).
     coef_, intercept_, classes_, groups_, group_norms_, selected_groups_, n_iter_, dual_gap_, objective_
         Of the model refitted on all trials, as in `GroupSVC`.
-    filters_, patterns_, noise_ : ndarray
+    windows_, window_norms_, selected_windows_, filters_, patterns_, noise_ : ndarray
         Of the model refitted on all trials, as in `GroupSVC`.
 
     See Also
@@ -269,7 +275,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
         return Choice(grid.stack, alphas, solutions, score(solutions), count_selected(grid.stack, solutions))
 
     def _set_choice(self, candidates: list[Choice], chosen: Objective, alpha: int, best: int) -> None:
-        """Set the chosen values and the whole grid; it has an axis for each of `_CHOSEN` of which several were given."""
+        """Set the chosen values and the whole grid, which has an axis for each of `_CHOSEN` that is a sequence."""
         self.alpha_ = float(candidates[best].alphas[alpha])
         for name in _CHOSEN:
             setattr(self, f"{name}_", float(getattr(chosen, name)))

@@ -2,8 +2,8 @@
 
     Ω(w) = (1 − τ) Σ_s β_s ‖w_s‖₂ + τ Σ_k γ_k ‖w^(k)‖₂
 
-γ_k = 1 for every window, as β_s = 1 by default: then τ = 1 is the ℓ1-ℓ2 norm with windows as groups at the same alpha. A
-longer window is so favoured as a sensor with more samples is; τ, not γ, says how sensors and windows compare.
+γ_k = 1 for every window, as β_s = 1 by default: then τ = 1 is the ℓ1-ℓ2 norm with windows as groups at the same
+alpha. A longer window is thereby favoured, as a sensor with more samples is; τ says how sensors and windows compare.
 """
 
 from dataclasses import replace

@@ -70,23 +70,37 @@ def _enter(problem: Problem, seen: Look) -> tuple[Point, float]:
     direction is one of descent, and its length is searched for.
     """
     point, penalty = seen.point, problem.penalty
-    rows, columns = penalty.divided(problem.threshold)
     omega = np.maximum(problem.trace, 1e-300) / HOST.gamma
     omega = omega * stiffness(problem.similarity, problem.drawn_trace, np.maximum(problem.trace, 1e-300))
     forward = omega[problem.row] * point.w + seen.descent
     m = penalty.cell_norms(forward)
-    kept = shrink(m, rows, columns, omega[:, None])
-    present = penalty.cell_norms(point.w).any(axis=1) | (rows == 0)
+    m, kept = _few_at_once(problem, m, penalty.cell_norms(point.w), omega[:, None])
+    return _along(problem, point, penalty.scaled(forward, m, kept) - point.w, seen.value)
+
+
+def _few_at_once(
+    problem: Problem, m: np.ndarray, before: np.ndarray, omega: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shrink cells m (S, K), but let only a few absent sensors enter; return the cells that took part, and the result.
+
+    Many that enter together must mostly leave again. As many more are let in as it takes for anything to enter at all:
+    a window may need several sensors.
+    """
+    rows, columns = problem.penalty.divided(problem.threshold)
+    kept = shrink(m, rows, columns, omega)
+    present = before.any(axis=1) | (rows == 0)
     new = np.flatnonzero(kept.any(axis=1) & ~present)
-    limit = HOST.entry_limit(len(problem.y) / problem.Z.shape[1])
-    most = int(number_to_enter(np, limit, present.sum()))
-    if len(new) > most:
-        size = np.sqrt(np.sum(kept[new] ** 2, axis=1)) * omega[new]
-        m[new[np.argsort(-size, kind="stable")[most:]]] = 0.0
-        kept = shrink(m, rows, columns, omega[:, None])
-    factor = np.divide(kept, m, out=np.zeros_like(m), where=m > 0)
-    target = forward * factor.ravel()[penalty.cells.index]
-    return _along(problem, point, target - point.w, seen.value)
+    new = new[np.argsort(-np.sqrt(np.sum(kept[new] ** 2, axis=1)) * omega[new, 0], kind="stable")]
+    most = int(number_to_enter(np, HOST.entry_limit(len(problem.y) / problem.Z.shape[1]), present.sum()))
+    while len(new) > most:
+        fewer = m.copy()
+        fewer[new[most:]] = 0.0
+        shrunk = shrink(fewer, rows, columns, omega)
+        entered = (shrunk.any(axis=1) & ~present).any() or (shrunk.any(axis=0) & ~before.any(axis=0)).any()
+        if entered:
+            return fewer, shrunk
+        most *= 2
+    return m, kept
 
 
 def _along(problem: Problem, point: Point, direction: np.ndarray, value: float) -> tuple[Point, float]:

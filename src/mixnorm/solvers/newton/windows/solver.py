@@ -2,8 +2,8 @@ r"""Newton's method for sensors and windows chosen together, one problem at a ti
 
 Where a sensor and a window are present the penalty is smooth, so that Newton's method goes on the coefficients of
 present sensors and windows as it does for one family of groups. What enters, and whether anything asks to, is decided
-by the decomposition of the gradient into a part for the sensors and one for the windows (`mixnorm.core.crossed_groups`). The
-next alpha of a path starts from the solution before it.
+by the decomposition of the gradient into a part for the sensors and one for the windows
+(`mixnorm.core.crossed_groups`). The next alpha of a path starts from the solution before it.
 
 A step costs O(n d) for products with X and O(m³) for the factorisation, m being the number of present coefficients;
 a look at the whole problem adds a decomposition, O((S + K)³) for S sensors and K windows.

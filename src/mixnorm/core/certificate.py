@@ -28,6 +28,7 @@ from mixnorm.core.conditioning import condition
 from mixnorm.core.intercept import balance, solve_intercept
 from mixnorm.core.problem import NOTHING, Stack
 from mixnorm.core.unpenalised import equality_residual, solve_unpenalised
+from mixnorm.core.where_when import SensorsAndWindows
 
 #: A sum this small beside the sum of its terms' sizes is rounding.
 _ROUNDING = 1e-14
@@ -153,9 +154,27 @@ def alpha_max(stack: Stack) -> Array:
 def _largest_ratio(stack: Stack, v: Array) -> Array:
     """Max over the penalised groups of ‖v_g‖_{q*} / β_g, (B, K)."""
     xp = namespace(v)
+    if isinstance(stack.penalty, SensorsAndWindows):
+        return stack.penalty.gauge(stack.groups.to_blocks(v), stack.group_weights)
     norms = stack.penalty.dual_norm(stack.groups.to_blocks(v))
     ratio = norms / xp.where(stack.penalised, stack.group_weights, 1.0)
     return xp.max(xp.where(stack.penalised, ratio, 0.0), axis=1)
+
+
+def _excess(stack: Stack, W: Array, v: Array) -> Array:
+    """The dual norm of v: the smallest factor of the thresholds with which v meets the constraint, (B, K)."""
+    if isinstance(stack.penalty, SensorsAndWindows):
+        blocks = [stack.groups.to_blocks(part) for part in (v, W)]
+        return stack.penalty.gauge(blocks[0], stack.threshold, blocks[1])
+    norms, limit = _norms_and_limits(stack, v)
+    return namespace(v).max(norms / limit, axis=1)
+
+
+def _norms_and_limits(stack: Stack, v: Array) -> tuple[Array, Array]:
+    """‖v_g‖_{q*} and alpha β_g of the penalised groups, 0 and 1 for the others, (B, G, K)."""
+    xp = namespace(v)
+    norms = xp.where(stack.penalised, stack.penalty.dual_norm(stack.groups.to_blocks(v)), 0.0)
+    return norms, xp.where(stack.penalised, stack.threshold, 1.0)
 
 
 def _best_dual(stack: Stack, W: Array, a: Array, v: Array) -> Array:
@@ -168,12 +187,11 @@ def _best_dual(stack: Stack, W: Array, a: Array, v: Array) -> Array:
         S2 = S2 + stack.similarity * xp.sum(deviation**2, axis=(1, 2))
         if stack.center is not None:
             S1 = S1 - 2 * stack.similarity * xp.sum(deviation * stack.center, axis=(1, 2))
-    norms = xp.where(stack.penalised, stack.penalty.dual_norm(stack.groups.to_blocks(v)), 0.0)
-    limit = xp.where(stack.penalised, stack.threshold, 1.0)
     if stack.penalty.is_norm:
-        largest = xp.max(norms / limit, axis=1)
+        largest = _excess(stack, W, v)
         kappa_max = 1 / xp.where(largest > 0, largest, 1e-300)
     else:
+        norms, limit = _norms_and_limits(stack, v)
         S2 = S2 + xp.sum(norms**2 / (2 * limit), axis=1)
         kappa_max = xp.full_like(S1, float("inf"))
     kappa = xp.clip(xp.minimum(S1 / xp.where(S2 > 0, 2 * S2, 1.0), kappa_max), 0)

@@ -8,6 +8,8 @@ unpenalised, weight ∞ keeps it out.
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from mixnorm.core.arrays import Array, namespace, positive_part
 from mixnorm.core.lq_prox import prox_lq
 
@@ -17,6 +19,8 @@ class Penalty(Protocol):
 
     #: True where Ω is a norm of each group, whose dual is a constraint; False where it is quadratic.
     is_norm: bool
+    #: True where Ω is a sum over the groups of the stack; False where other groups cross them.
+    is_separable: bool
 
     @property
     def q(self) -> float:
@@ -31,6 +35,9 @@ class Penalty(Protocol):
     def dual_norm(self, blocks: Array) -> Array:
         """Dual norm of each block, (..., G, K)."""
 
+    def only(self, kept: np.ndarray) -> "Penalty":
+        """Return the penalty of some of the groups, a mask (G,), alone."""
+
 
 @dataclass(frozen=True)
 class GroupNorm:
@@ -42,6 +49,7 @@ class GroupNorm:
 
     q: float = 2.0
     is_norm = True
+    is_separable = True
 
     def __post_init__(self):
         if not 1 <= self.q <= 2:
@@ -71,6 +79,10 @@ class GroupNorm:
         """‖block‖_{q*} of every group."""
         return vector_norm(blocks, float("inf") if self.q == 1 else self.q / (self.q - 1))
 
+    def only(self, kept: np.ndarray) -> "GroupNorm":
+        """Return the penalty itself: it does not depend on the groups."""
+        return self
+
 
 class L1(GroupNorm):
     """Ω(w) = ‖w‖₁ (equation 4): every coefficient for itself, whatever the groups."""
@@ -84,6 +96,7 @@ class L2:
     """Ω(w) = ½ Σ_g weight_g ‖w_g‖₂² (equation 3); no group is ever exactly zero, unless its weight is ∞."""
 
     is_norm = False
+    is_separable = True
     q = 2.0
 
     def value(self, blocks: Array, weight: Array) -> Array:
@@ -98,6 +111,10 @@ class L2:
     def dual_norm(self, blocks: Array) -> Array:
         """‖block‖₂ of every group."""
         return vector_norm(blocks, 2)
+
+    def only(self, kept: np.ndarray) -> "L2":
+        """Return the penalty itself: it does not depend on the groups."""
+        return self
 
 
 def vector_norm(blocks: Array, p: float) -> Array:

@@ -16,10 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
+import numpy as np
+
 from mixnorm.core.arrays import Array, like, matmul_transposed, namespace
 from mixnorm.core.groups import Groups
 from mixnorm.core.losses import SquaredHinge
-from mixnorm.core.metric import Metric
+from mixnorm.core.metric import DenseMetric, Metric
 from mixnorm.core.penalties import Penalty
 
 #: A mean loss this small (a zero model has 1) is the square of rounding: P = 0.
@@ -109,8 +111,8 @@ class Stack:
 
     @cached_property
     def has_unpenalised(self) -> bool:
-        """Whether any group of any problem has β = 0."""
-        return bool(namespace(self.group_weights).any(self.group_weights == 0))
+        """Whether any group of any problem has β = 0, and no other group of the penalty covers it."""
+        return self.penalty.is_separable and bool(namespace(self.group_weights).any(self.group_weights == 0))
 
     @property
     def has_similarity(self) -> bool:
@@ -138,6 +140,23 @@ class Stack:
             similarity=rectangle(self.similarity),
             center=None if self.center is None else rectangle(self.center),
             metric=None if self.metric is None else self.metric.take(rows),
+        )
+
+    def only(self, kept: np.ndarray) -> "Stack":
+        """Return the stack of the features of some groups, a mask (G,), alone.
+
+        Weights of a penalty's other groups, which stand behind those of the G groups, are kept.
+        """
+        features = np.flatnonzero(kept[self.groups.index])
+        weights = np.concatenate([kept, np.ones(self.group_weights.shape[1] - len(kept), dtype=bool)])
+        return replace(
+            self,
+            X=self.X[..., features],
+            groups=self.groups.only(kept),
+            group_weights=self.group_weights[:, weights],
+            penalty=self.penalty.only(kept),
+            center=self.center if self.center is None or self.metric is not None else self.center[:, :, features],
+            metric=None if self.metric is None else DenseMetric(self.metric.columns(features)),
         )
 
     def last(self) -> "Stack":

@@ -91,6 +91,17 @@ class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
         self.group_norms_ = vector_norm(groups.to_blocks(W[..., None]), q)[:, 0].astype(W.dtype)
         self.selected_groups_ = self.groups_[self.group_norms_ != 0]
 
+    def _set_windows(self, windows: Groups | None) -> None:
+        """Set the attributes that describe the windows of time; a fit without windows has none."""
+        for name in ("windows_", "window_norms_", "selected_windows_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if windows is not None:
+            blocks = windows.to_blocks(to_numpy(self.coef_)[..., None])
+            self.windows_ = windows.labels.copy()
+            self.window_norms_ = vector_norm(blocks, 2)[:, 0].astype(blocks.dtype)
+            self.selected_windows_ = self.windows_[self.window_norms_ != 0]
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False

@@ -9,7 +9,8 @@ To store a new class, add a line to `MODELS` and one to the table of classes in 
 ``tests/estimators/test_model_schema.py`` fails for a parameter without a line, and `save` for an attribute.
 
 Sizes: d features, T subjects (rows of ``coef_``), G sensors, A alphas, K folds, S similarities, P separate fits of a
-baseline, D features with a covariance, F features with noise, M numbers of trials in the rehearsal, H strengths.
+baseline, V windows of time,
+D features with a covariance, F features with noise, M numbers of trials in the rehearsal, H strengths.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ PARAMETERS: dict[str, Kind] = {
     "solver": Word("auto", *SOLVERS),
     "strategy": Word(*STRATEGIES),
     "tol": Number(0, inf, above=True),
+    "window_share": Either(Number(0, 1), Many(Number(0, 1), least=1)),
+    "windows": or_none(Either(Whole(1), Many(Label(), least=1))),
 }
 
 
@@ -104,6 +107,21 @@ def _selected_agree(values: Mapping[str, Any]) -> str | None:
     expected = values["groups_"][values["group_norms_"] != 0]
     same = np.array_equal(values["selected_groups_"], expected)
     return None if same else "'selected_groups_' must be the labels in 'groups_' whose norm is not 0"
+
+
+def _windows_agree(values: Mapping[str, Any]) -> str | None:
+    """The windows are there with their norms and labels, or not at all."""
+    names = ("windows_", "window_norms_", "selected_windows_")
+    if not any(name in values for name in names):
+        return None
+    missing = [name for name in names if name not in values]
+    if missing:
+        return f"{missing[0]!r} is missing, which belongs to the windows"
+    windows, norms, selected = (values[name] for name in names)
+    if len(np.unique(windows)) < len(windows):
+        return "'windows_' must be labels that differ"
+    same = np.array_equal(selected, windows[norms != 0])
+    return None if same else "'selected_windows_' must be the labels in 'windows_' whose norm is not 0"
 
 
 def _support_agrees(values: Mapping[str, Any]) -> str | None:
@@ -192,7 +210,13 @@ LINEAR = INPUT | Record(
 
 SINGLE = LINEAR | Record(
     {"coef_": Array("f", 1, "d"), "intercept_": Array("f", 1)},
-    {"_pattern": Array("f", "d")},
+    {
+        "_pattern": Array("f", "d"),
+        "windows_": Array(LABELS, "V"),
+        "window_norms_": Array("f", "V", low=0),
+        "selected_windows_": Array(LABELS, "chosen windows"),
+    },
+    [_windows_agree],
 )
 
 #: A sigmoid fitted to held-out scores; see `mixnorm.estimators.calibration.Calibration`.
@@ -213,6 +237,7 @@ GRID = Record(
     },
     {
         "ridge_": _NOT_NEGATIVE,
+        "window_share_": Number(0, 1),
         "calibration_": _CALIBRATION,
         "out_of_fold_scores_": Array("f", "n", nan=True),  # of a trial that no fold held out
     },

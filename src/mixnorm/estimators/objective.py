@@ -15,6 +15,7 @@ from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.quadratic import Noise, Quadratic, check_quadratic
 from mixnorm.estimators.weights import check_group_weights
+from mixnorm.estimators.windows import check_window_share, read_windows, with_windows
 
 #: The smallest alpha of an automatic grid, as a share of alpha_max; scikit-learn's paths use the same.
 ALPHA_RATIO = 1e-3
@@ -33,12 +34,16 @@ class Objective:
     fit_intercept: bool
     noise: str | np.ndarray | None = None
     ridge: float = 0.0
+    windows: int | Sequence | None = None
+    window_share: float = 0.0
 
     @classmethod
-    def of(cls, estimator, q: float, ridge: float = 0.0) -> "Objective":
-        """Return the objective that an estimator's parameters describe, at one q and one ridge."""
-        noise = as_noise(getattr(estimator, "noise", None))
-        return replace(cls.without_noise(estimator, q), noise=noise, ridge=ridge)
+    def of(cls, estimator, q: float, ridge: float = 0.0, window_share: float = 0.0) -> "Objective":
+        """Return the objective that an estimator's parameters describe, at one q, one ridge and one window share."""
+        noise, windows = as_noise(getattr(estimator, "noise", None)), getattr(estimator, "windows", None)
+        share = check_window_share(window_share, windows, estimator.penalty, q, getattr(estimator, "adaptive", False))
+        own = cls.without_noise(estimator, q)
+        return replace(own, noise=noise, ridge=ridge, windows=windows, window_share=share)
 
     @classmethod
     def without_noise(cls, estimator, q: float) -> "Objective":
@@ -49,6 +54,19 @@ class Objective:
 
     def stack(self, trials: Trials, signs: np.ndarray, weights: np.ndarray) -> Stack:
         """Return K problems on the trials of one subject, weights being (n, K)."""
+        return self.penalised(self.plain_stack(trials, signs, weights), self.window_groups(trials))
+
+    def window_groups(self, trials: Trials) -> Groups | None:
+        """Return the windows of the trials; None: there are none."""
+        return read_windows(self.windows, trials, trials.groups(self.groups))
+
+    def penalised(self, stack: Stack, windows: Groups | None) -> Stack:
+        """Return the problems of a stack with the penalty of this objective, of a plain stack with another q."""
+        stack = replace(stack, penalty=make_penalty(self.penalty, self.q))
+        return stack if windows is None or not self.window_share else with_windows(stack, windows, self.window_share)
+
+    def plain_stack(self, trials: Trials, signs: np.ndarray, weights: np.ndarray) -> Stack:
+        """Return the K problems without windows."""
         groups = trials.groups(self.groups)
         beta = check_group_weights(self.group_weights, groups, self.penalty)
         if self.fit_intercept:
@@ -70,7 +88,7 @@ class Objective:
         check_quadratic(self.noise, self.ridge, self.penalty, stack.groups.n_features)
         if self.noise is None:
             return Quadratic(None, float(self.ridge)) if self.ridge > 0 else None
-        covered = np.isfinite(stack.group_weights[0, :, -1])
+        covered = np.isfinite(stack.group_weights[0, : stack.groups.n_groups, -1])
         if not covered.any():
             return None
         noise = Noise(self.noise, stack.X[0, 0], stack.y[0, 0], sample_weight, stack.groups, covered)

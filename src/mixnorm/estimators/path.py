@@ -10,6 +10,7 @@ from mixnorm.estimators.inputs import encode_labels, read_fit
 from mixnorm.estimators.objective import Objective, as_noise, check_alphas, warn_unconverged
 from mixnorm.estimators.quadratic import check_enough_trials, solve_with
 from mixnorm.estimators.weights import check_both_classes, check_sample_weight
+from mixnorm.estimators.windows import check_window_share
 from mixnorm.execution import SolverOptions
 
 
@@ -66,6 +67,8 @@ def group_svc_path(
     noise=None,
     ridge: float = 0.0,
     group_weights=None,
+    windows=None,
+    window_share: float = 0.0,
     sample_weight=None,
     fit_intercept: bool = True,
     tol: float = 1e-6,
@@ -98,6 +101,10 @@ def group_svc_path(
         Strength of the quadratic term that is added to a norm, as in `GroupSVC`.
     group_weights : array in the order of the sorted labels (channels in order for epochs), or dict by label
         0: not penalised and always selected; infinity: never selected.
+    windows : int, one label per sample of epochs (per column of a 2-D X), or None
+        The windows of time, as in `GroupSVC`.
+    window_share : float
+        Weight τ of the norms of windows, from 0 to 1, as in `GroupSVC`.
     sample_weight : array of shape (n,), or None
         Weights of the trials; None: all 1.
     fit_intercept : bool
@@ -137,7 +144,8 @@ def group_svc_path(
     classes, signs = encode_labels(y)
     weights = check_sample_weight(sample_weight, len(signs))
     check_both_classes(weights, signs, classes)
-    objective = Objective(penalty, q, groups, group_weights, fit_intercept, as_noise(noise), ridge)
+    share = check_window_share(window_share, windows, penalty, q, adaptive=False)
+    objective = Objective(penalty, q, groups, group_weights, fit_intercept, as_noise(noise), ridge, windows, share)
     stack = objective.stack(trials, signs, weights[:, None])
     quadratic = objective.quadratic(stack, weights[:, None])
     check_enough_trials(objective.noise, signs, weights, classes)

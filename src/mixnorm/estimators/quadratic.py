@@ -189,13 +189,8 @@ def _beside_a_norm(stack: Stack, term: Quadratic) -> _Prepared:
     """Beside a norm: ridge · ½ w'N w as a similarity term with the centre 0, on the features that N covers."""
     features, metrics, reduced = np.arange(stack.groups.n_features), [], stack
     if term.noise is not None:
-        features, metrics, kept = term.noise.features, term.noise.metrics, term.noise.covered
-        reduced = replace(
-            stack,
-            X=stack.X[..., features],
-            groups=stack.groups.only(kept),
-            group_weights=stack.group_weights[:, kept],
-        )
+        features, metrics = term.noise.features, term.noise.metrics
+        reduced = stack.only(term.noise.covered)
     if len(metrics) > 1:
         reduced = _as_data_sets(reduced)
     B, T, _, d, K = reduced.shape

@@ -92,6 +92,13 @@ class GroupSVC(SingleSubject):
     the loss averaged over trials instead of summed; its regularisers are equations 3 (ℓ2), 4 (ℓ1), 5 (group) and 6
     (group with weights β).
 
+    With ``windows`` and 0 < τ = ``window_share`` ≤ 1 sensors and windows of time are chosen together:
+
+        Ω(w) = (1 − τ) Σ_s β_s ‖w_s‖₂ + τ Σ_k ‖w^(k)‖₂,
+
+    s over sensors, k over windows (sets of samples of all sensors). A coefficient is zero unless its sensor and its
+    window are selected.
+
     Parameters
     ----------
     alpha : float
@@ -112,6 +119,14 @@ class GroupSVC(SingleSubject):
         The sensor of every feature; None: every column is a sensor. Must be None for epochs (trials, channels, times).
     group_weights : array in the order of ``groups_``, or dict by label
         The weights β_g of the groups; 0: always selected, infinity: never selected.
+    windows : int, one label per sample of epochs (per column of a 2-D X), or None
+        The windows of time; an integer: so many of equal length, to within one sample, of the samples of every
+        sensor. With ``window_share=0`` they have no effect on the fit, and ``window_norms_`` describes it.
+    window_share : float
+        Weight τ of the windows, from 0 (sensors alone: the norm without windows) to 1 (windows alone). Values above 0
+        are for ``penalty="group"`` with ``q=2`` and without ``adaptive``. All windows have the weight 1, whatever
+        their length, as all sensors have by default: then τ = 1 is the group norm with windows as groups at the same
+        alpha. A sensor of weight 0 is under the norms of the windows alone.
     adaptive : bool
         Whether every group is weighted by 1/‖w*_g‖_q, where w* is a first fit at the same alpha.
     fit_intercept : bool
@@ -140,6 +155,9 @@ class GroupSVC(SingleSubject):
         ‖w_g‖_q of every sensor.
     selected_groups_ : ndarray
         The sensors whose coefficients are not all zero.
+    windows_, window_norms_, selected_windows_ : ndarray
+        The same for the windows: labels in order of time, ‖w^(k)‖₂ of each, and those that are not zero. Only if
+        ``windows`` was given.
     dual_gap_, objective_ : float
         The certificate: the objective is at most ``dual_gap_ * objective_`` above the optimum.
     n_iter_ : int
@@ -179,6 +197,13 @@ class GroupSVC(SingleSubject):
     array([2])
     >>> model.dual_gap_ < 1e-6
     True
+
+    Sensors and windows together: the effect is in the last of three samples.
+
+    >>> X[y == "target", 2] -= [1, 1, 0]
+    >>> model = GroupSVC(alpha=0.7, windows=3, window_share=0.5).fit(X, y)
+    >>> model.selected_groups_, model.selected_windows_
+    (array([2]), array([2]))
     """
 
     def __init__(
@@ -191,6 +216,8 @@ class GroupSVC(SingleSubject):
         ridge=0.0,
         groups=None,
         group_weights=None,
+        windows=None,
+        window_share=0.0,
         adaptive=False,
         fit_intercept=True,
         class_weight=None,
@@ -205,6 +232,8 @@ class GroupSVC(SingleSubject):
         self.ridge = ridge
         self.groups = groups
         self.group_weights = group_weights
+        self.windows = windows
+        self.window_share = window_share
         self.adaptive = adaptive
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -231,7 +260,7 @@ class GroupSVC(SingleSubject):
             The fitted classifier.
         """
         alpha, options = check_alpha(self.alpha), SolverOptions.of(self)
-        objective = Objective.of(self, self.q, self.ridge)
+        objective = Objective.of(self, self.q, self.ridge, self.window_share)
         trials, signs, weights = self._read(X, y, sample_weight)
         stack = objective.stack(
             trials, signs, class_balance(weights, signs, self.classes_, self.class_weight)[:, None]
@@ -249,6 +278,7 @@ class GroupSVC(SingleSubject):
             warn_zero_model(alpha, solution, stack, quadratic)
         warn_unconverged(solved, self.tol, stacklevel=TO_THE_USER)
         self._keep(trials, stack, solution, objective.norm_order)
+        self._set_windows(objective.window_groups(trials))
         self._keep_noise(quadratic)
         self._keep_pattern(trials, weights)
         return self

@@ -13,15 +13,18 @@ from mixnorm.estimators.calibration import Probabilities, held_out_scores, plain
 from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected
 from mixnorm.estimators.folds import Fold, cv_routing, route, score_folds, split_folds
 from mixnorm.estimators.inputs import all_or_nothing
-from mixnorm.estimators.objective import Objective, check_alphas, make_penalty, warn_unconverged
+from mixnorm.estimators.objective import Objective, check_alphas, warn_unconverged
 from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_with
 from mixnorm.estimators.svc import TO_THE_USER, SingleSubject, second_stage
 from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions, together_on_device
 
+#: Parameters that may be sequences, in the order of the axes that they add to the grid of alphas.
+_CHOSEN = ("window_share", "ridge", "q")
+
 
 class GroupSVCCV(Probabilities, SingleSubject):
-    r"""`GroupSVC` with alpha, and q and ridge if several are given, chosen by cross-validation.
+    r"""`GroupSVC` with alpha, and q, ridge and window_share if several are given, chosen by cross-validation.
 
     All folds and alphas, and the path of the refit on all trials, go to the solver in one call. The problem is that of
     `GroupSVC` (the paper's equation 2); choosing alpha and q within the training set is the paper's protocol.
@@ -45,6 +48,10 @@ class GroupSVCCV(Probabilities, SingleSubject):
         The sensor of every feature; None: every column is a sensor. Must be None for epochs (trials, channels, times).
     group_weights : array in the order of ``groups_``, or dict by label
         The weights β_g of the groups; 0: always selected, infinity: never selected.
+    windows : int, one label per sample of epochs (per column of a 2-D X), or None
+        The windows of time, as in `GroupSVC`.
+    window_share : float or sequence of floats
+        Weight τ of the norms of windows, as in `GroupSVC`. Of several values one is chosen together with alpha.
     adaptive : bool
         Whether the adaptive norm is used: alpha of a first stage is chosen by cross-validation with plain weights;
         then the weights β_g = 1/‖w*_g‖_q, divided by their geometric mean, are computed from the first-stage fit of
@@ -74,16 +81,18 @@ class GroupSVCCV(Probabilities, SingleSubject):
 
     Attributes
     ----------
-    alpha_, q_, ridge_ : float
+    alpha_, q_, ridge_, window_share_ : float
         The chosen values.
     alphas_ : ndarray of shape (A,), or (Q, A) for several q
-        Several ridges add an axis in front, here and in ``scores_`` and ``n_selected_``.
+        Several ridges add an axis in front, here and in ``scores_`` and ``n_selected_``, and several window shares
+        one in front of that.
     scores_ : ndarray of shape (A, folds) or (Q, A, folds)
         Score of every alpha on the held-out trials of every fold.
     n_selected_ : ndarray of shape (A,) or (Q, A)
         Number of sensors that the refit on all trials selects at every alpha.
     path_coefs_, path_intercepts_ : ndarray of shape (A, d) and (A,)
-        The refit on all trials at every alpha, for the chosen q and ridge: models with fewer and with more sensors.
+        The refit on all trials at every alpha, for the chosen q, ridge and window share: models with
+        fewer and with more sensors.
     calibration_ : dict
         ``slope`` and ``intercept`` of the sigmoid of `predict_proba`, the standard error ``slope_error``, and the
         ``log_odds`` of the classes; fitted to ``out_of_fold_scores_``.
@@ -92,7 +101,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
         over several folds; NaN if none did).
     coef_, intercept_, classes_, groups_, group_norms_, selected_groups_, n_iter_, dual_gap_, objective_
         Of the model refitted on all trials, as in `GroupSVC`.
-    filters_, patterns_, noise_ : ndarray
+    windows_, window_norms_, selected_windows_, filters_, patterns_, noise_ : ndarray
         Of the model refitted on all trials, as in `GroupSVC`.
 
     See Also
@@ -131,6 +140,8 @@ class GroupSVCCV(Probabilities, SingleSubject):
         ridge=0.0,
         groups=None,
         group_weights=None,
+        windows=None,
+        window_share=0.0,
         adaptive=False,
         fit_intercept=True,
         class_weight=None,
@@ -150,6 +161,8 @@ class GroupSVCCV(Probabilities, SingleSubject):
         self.ridge = ridge
         self.groups = groups
         self.group_weights = group_weights
+        self.windows = windows
+        self.window_share = window_share
         self.adaptive = adaptive
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -190,7 +203,8 @@ class GroupSVCCV(Probabilities, SingleSubject):
         routed = route(self, params, sample_weight)
         labels = self.classes_[(signs > 0).astype(int)]
         folds = split_folds(self.cv, trials.matrix, labels, routed.split, self.scoring)
-        stack = objectives[0].stack(trials, signs, self._columns(weights, signs, folds))
+        windows = objectives[0].window_groups(trials)
+        stack = objectives[0].plain_stack(trials, signs, self._columns(weights, signs, folds))
         own_weights = np.stack([*(weights * fold.train for fold in folds), weights], axis=1)
         quadratics = _shared([objective.quadratic(stack, own_weights) for objective in objectives])
         self._check_enough_trials(objectives[0].noise, signs, own_weights)
@@ -198,7 +212,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
         score = partial(
             score_folds, folds=folds, parts=parts, labels=labels, scoring=self.scoring, params=routed.score
         )
-        stacks = [replace(stack, penalty=make_penalty(self.penalty, objective.q)) for objective in objectives]
+        stacks = [objective.penalised(stack, windows) for objective in objectives]
         grids = [_Grid(*each, options) for each in zip(stacks, quadratics, strict=True)]
         stages = together_on_device([partial(self._stages, grid, score) for grid in grids])
         candidates = [stage[-1] for stage in stages]
@@ -208,6 +222,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
         solved = [solution for stage in stages for choice in stage for solution in choice.solutions]
         warn_unconverged(solved, self.tol, stacklevel=TO_THE_USER)
         self._keep(trials, found.stack, found.solutions[alpha], objectives[best].norm_order)
+        self._set_windows(windows)
         self._keep_noise(quadratics[best])
         self._keep_pattern(trials, weights)
         self._calibrate(trials.matrix, signs, weights, folds, found.solutions[alpha])
@@ -216,10 +231,12 @@ class GroupSVCCV(Probabilities, SingleSubject):
         return self
 
     def _objectives(self) -> list[Objective]:
-        """Return the candidate objectives: every ridge with every q, ridge first. With ℓ1 and ℓ2, q has no effect."""
-        return [
-            Objective.of(self, q, ridge) for ridge, q in product(_values(self.ridge, "ridge"), _values(self.q, "q"))
-        ]
+        """Return the candidate objectives: window shares, ridges and q, the last changing fastest.
+
+        With ℓ1 and ℓ2, q has no effect.
+        """
+        grids = [_values(getattr(self, name), name) for name in _CHOSEN]
+        return [Objective.of(self, q, ridge, share) for share, ridge, q in product(*grids)]
 
     def _columns(self, weights: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.ndarray:
         """Weights (n, folds + 1): the training trials of every fold, then all trials for the refit."""
@@ -258,10 +275,11 @@ class GroupSVCCV(Probabilities, SingleSubject):
         return Choice(grid.stack, alphas, solutions, score(solutions), count_selected(grid.stack, solutions))
 
     def _set_choice(self, candidates: list[Choice], chosen: Objective, alpha: int, best: int) -> None:
-        """Set the chosen values and the whole grid; it has axes for ridge and q only if several were given."""
+        """Set the chosen values and the whole grid, which has an axis for each of `_CHOSEN` that is a sequence."""
         self.alpha_ = float(candidates[best].alphas[alpha])
-        self.q_, self.ridge_ = float(chosen.q), float(chosen.ridge)
-        axes = [len(value) for value in (self.ridge, self.q) if np.ndim(value) > 0]
+        for name in _CHOSEN:
+            setattr(self, f"{name}_", float(getattr(chosen, name)))
+        axes = [len(getattr(self, name)) for name in _CHOSEN if np.ndim(getattr(self, name)) > 0]
         for name in ("alphas", "scores", "n_selected"):
             stacked = np.stack([getattr(c, name) for c in candidates])
             setattr(self, f"{name}_", stacked.reshape(*axes, *stacked.shape[1:]))

@@ -10,7 +10,7 @@ from mixnorm.core.conditioning import condition
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.execution.device import current_sender, to_device
 from mixnorm.execution.threads import few_threads
-from mixnorm.solvers import SOLVERS, Newton, StackedNewton
+from mixnorm.solvers import SOLVERS, Newton, StackedNewton, WindowsNewton
 
 #: The arrays of a stack that are copied to a device.
 _ARRAYS = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center")
@@ -61,7 +61,7 @@ def solve_directly(stack: Stack, alphas: Array, similarities: Array | None, opti
 
     ``similarities``, also (A, B, K), are the similarities that belong to the alphas; None: those of the stack.
     """
-    if current_sender() is None:
+    if current_sender() is None or not stack.penalty.is_separable:  # penalties of crossed groups are for the host
         return _solve_in_order(stack, alphas, similarities, options)
     there = replace(stack, **{name: to_device(getattr(stack, name)) for name in _ARRAYS})
     if stack.metric is not None:
@@ -85,7 +85,9 @@ def _solve_in_order(stack: Stack, alphas: Array, similarities: Array | None, opt
     there = like(alphas, order, dtype=xp.int64)
     grids = [None if grid is None else xp.take(grid, there, axis=0) for grid in (alphas, similarities)]
     solver = SOLVERS["newton" if options.solver == "auto" else options.solver]
-    if solver is Newton and not is_numpy_array(stack.X):
+    if solver is Newton and not stack.penalty.is_separable:
+        solver = WindowsNewton
+    elif solver is Newton and not is_numpy_array(stack.X):
         solver = StackedNewton
     with few_threads(stack.X):
         solutions = solver().path(stack, grids[0], options.tol, options.max_iter, similarities=grids[1])

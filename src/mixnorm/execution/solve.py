@@ -39,7 +39,7 @@ def solve(
         In the order of the alphas.
     """
     batcher = current_batcher()
-    if batcher is not None and stack.shape[0] == 1:
+    if batcher is not None and stack.shape[0] == 1 and stack.penalty.is_separable:
         return batcher.submit(stack, alphas, similarities, options)
     if on_device() or effective_n_jobs(n_jobs) == 1:
         return solve_directly(stack, alphas, similarities, options)

@@ -8,8 +8,9 @@ from mixnorm.solvers.first_order.fista import Fista
 from mixnorm.solvers.first_order.forward_backward import ForwardBackward
 from mixnorm.solvers.newton.batched.solver import StackedNewton
 from mixnorm.solvers.newton.host.solver import Newton
+from mixnorm.solvers.newton.windows.solver import WindowsNewton
 
-__all__ = ["SOLVERS", "Fista", "ForwardBackward", "Newton", "StackedNewton"]
+__all__ = ["SOLVERS", "Fista", "ForwardBackward", "Newton", "StackedNewton", "WindowsNewton"]
 
 #: The names that estimators take for ``solver``.
 SOLVERS = {"newton": Newton, "fista": Fista, "forward-backward": ForwardBackward}

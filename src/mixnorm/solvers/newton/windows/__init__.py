@@ -1,0 +1,1 @@
+"""Newton's method for sensors and windows chosen together, one problem at a time, in NumPy."""

@@ -41,7 +41,7 @@ def default_classifier(method: str = "svm-noise", **options: Any) -> GroupSVCCV:
     Parameters
     ----------
     method : str
-        One of `mixnorm.estimators.settings.SETTINGS`. The default, an SVM with the structured noise covariance,
+        One of `mixnorm.estimators.settings.SETTINGS`. The default, an SVM with ``noise="evoked"``,
         decodes best from few trials; it uses all electrodes.
     **options : dict
         Other parameters of `GroupSVCCV`.
@@ -61,7 +61,7 @@ def default_classifier(method: str = "svm-noise", **options: Any) -> GroupSVCCV:
     >>> from mixnorm.eeg import default_classifier
     >>> model = default_classifier(max_sensors=8)
     >>> model.penalty, model.noise, model.cv
-    ('l2', 'structured', InOrder(n_splits=3))
+    ('l2', 'evoked', InOrder(n_splits=3))
     """
     if method not in SETTINGS:
         raise ValueError(

@@ -69,7 +69,7 @@ def elimination_order(
     group_weights : ndarray of shape (G,)
         Sensors of weight 0 are removed last; those of weight infinity are not in the order. Other weights are costs:
         where they differ, a loss counts relative to them (see `_price`).
-    noise : {"structured", "kronecker", "toeplitz", "shrunk"}, ndarray of shape (d, d), or None
+    noise : {"structured", "evoked", "kronecker", "toeplitz", "shrunk"}, ndarray of shape (d, d), or None
         None: as in `elimination_noise`.
 
     Returns

@@ -107,10 +107,10 @@ class GroupSVC(SingleSubject):
         Which Ω is used: the mixed norm, which selects sensors, the ℓ1 norm, or the squared ℓ2 norm.
     q : float
         Inner norm, 1 ≤ q ≤ 2; for ``penalty="group"``.
-    noise : {"structured", "kronecker", "toeplitz", "shrunk"}, array of shape (d, d), or None
+    noise : {"structured", "evoked", "kronecker", "toeplitz", "shrunk"}, array of shape (d, d), or None
         N of the quadratic term: None for the identity (the paper), the name of an estimate from the training trials,
         which is scaled to a mean diagonal of 1 (see `mixnorm.noise`), or a positive definite matrix.
-        ``penalty="l2", noise="structured"`` decodes best from few trials. With a norm, ``noise`` requires
+        ``penalty="l2", noise="evoked"`` decodes best from few trials. With a norm, ``noise`` requires
         ``ridge`` > 0. Within a sensor the columns must be equally spaced samples in order of time.
     ridge : float
         Strength of the quadratic term that is added to a norm; with ``noise=None`` the penalty is then an elastic net.

@@ -1,9 +1,9 @@
 r"""The decoders of nested montages: ℓ2 SVMs with the noise of their own sensors.
 
 The decoder of a montage is that of ``mixnorm train`` on its electrodes, with alpha · ½ w'N w as the penalty. N is the
-structured covariance of the noise of its K sensors, estimated from the training trials, and alpha is chosen on inner
-folds, each with its own N. The decoder depends on the set of the sensors and on the trials alone, not on the order in
-which the sensors were found, so that two ways to the same montage have the same score.
+noise of its K sensors (``noise="evoked"``), estimated from the training trials, and alpha is chosen on inner folds,
+each with its own N. The decoder depends on the set of the sensors and on the trials alone, not on the order in which
+the sensors were found, so that two ways to the same montage have the same score.
 """
 
 from __future__ import annotations

@@ -218,21 +218,27 @@ def test_large_similarity_is_solved_and_is_one_classifier_for_all(name, unpenali
 
 
 @pytest.mark.parametrize(
-    ("name", "unpenalised", "seed"),
-    [("group", False, 13), ("group", False, 14), ("group", True, 12), ("l1", True, 10), ("l2", True, 13)],
+    ("name", "unpenalised", "seed", "similarity"),
+    [
+        ("group", False, 13, 1e4),
+        ("group", False, 14, 1e4),
+        ("group", True, 12, 1e4),
+        ("l1", True, 10, 1e4),
+        *(("l2", True, seed, similarity) for seed in (10, 13, 19) for similarity in (1e4, 1e6)),
+    ],
 )
-def test_large_similarity_is_solved_on_separable_trials(name, unpenalised, seed):
+def test_large_similarity_is_solved_on_separable_trials(name, unpenalised, seed, similarity):
     """Once thousands of steps, or at the optimum and certified to nothing (gap 1)."""
     Xs, ys, groups = cohort(3, seed=seed)
     Xs = [own + 2 * y[:, None] * np.linspace(0, 1, own.shape[1]) for own, y in zip(Xs, ys, strict=True)]
     beta = np.where((np.arange(6) == 2) & unpenalised, 0.0, 1.0)
     subjects = np.repeat(np.arange(3), list(map(len, ys)))
-    model = MultiTaskGroupSVC(1e-5, similarity=1e4, penalty=name, groups=groups, group_weights=beta)
+    model = MultiTaskGroupSVC(1e-5, similarity=similarity, penalty=name, groups=groups, group_weights=beta)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit(np.concatenate(Xs), np.concatenate(ys), subjects=subjects)
     assert model.n_iter_ < MOST_STEPS
-    args = (None, 1e-5, name, 2.0, groups, beta, 1e4)
+    args = (None, 1e-5, name, 2.0, groups, beta, similarity)
     reached = objective(Xs, ys, model.coef_, model.intercept_, *args)
     assert model.objective_ == pytest.approx(reached, rel=1e-6)
     assert model.objective_ * (1 - model.dual_gap_) <= convex_reference(Xs, ys, *args)[0] * (1 + 1e-6)

@@ -334,10 +334,13 @@ def _score_rounding(case: Case, model) -> float:
 
 
 def _convex_value(case: Case):
-    """The value at the point that a general convex solver finds; infinite where it finds none."""
-    from cvxpy.error import DCPError
+    """The value at the point that a general convex solver finds; infinite where it finds none, or is not installed."""
+    try:
+        from cvxpy.error import DCPError
 
-    from reference import convex_reference
+        from reference import convex_reference
+    except ImportError:
+        return np.inf
 
     parts = [[part[rows] for rows in case.rows] for part in (case.X, case.y, case.s)]
     means = [np.average(X, axis=0, weights=s) for X, s in zip(parts[0], parts[2], strict=True)]

@@ -9,7 +9,8 @@ v_t = X_t'(a_t∘y_t) − 2 similarity (w_t − w̄) satisfies ‖v_g‖_{q*} �
 constraint but subtracts ‖v‖²/(2 alpha). Where a fixed centre c stands in the place of w̄, 2 similarity ⟨w − c, c⟩ is
 subtracted as well (it vanishes for the mean). Where subjects are aligned, A_t w_t stands in the place of w_t in all
 this, and A_t' times the deviation in v_t. The intercepts are solved exactly first, so that the equalities hold; then
-(a, w − w̄) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂.
+(a, w − w̄) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂. The bound holds for any deviations that
+add up to zero over subjects: where better ones than w_t − w̄ are known (`_best_deviation`), they are taken.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -19,6 +20,7 @@ import numpy as np
 from mixnorm.core.arrays import (
     Array,
     is_numpy_array,
+    like,
     matmul_transposed,
     namespace,
     positive_part,
@@ -76,15 +78,11 @@ def certify(stack: Stack, W: Array, b: Array) -> Certificate:
     primal = stack.objective(W, scores)
     a = stack.dual_variable(scores)
     if not stack.has_unpenalised:
-        if stack.fit_intercept:
-            a = balance(a, stack.y[..., None])
-        v = stack.descent(W, a)
-        dual = _best_dual(stack, W, a, v)
+        v, dual = _bound(stack, W, balance(a, stack.y[..., None]) if stack.fit_intercept else a)
     else:
         projected, *lacks = equality_residual(stack, W, b, a)
-        slopes = [stack.descent(W, each) for each in (a, projected)]
-        bounds = [_best_dual(stack, W, *each) for each in zip((a, projected), slopes, strict=True)]
-        bounds = [bound - lack for bound, lack in zip(bounds, lacks, strict=True)]
+        slopes, values = zip(*(_bound(stack, W, each) for each in (a, projected)), strict=True)
+        bounds = [value - lack for value, lack in zip(values, lacks, strict=True)]
         v, dual = where_problems(bounds[1] >= bounds[0], slopes[1], slopes[0]), namespace(W).maximum(*bounds)
     dual = positive_part(dual - rounding_error(stack, W, b, scores))  # a = 0 is always feasible
     return Certificate(W, b, primal, dual, relative_gap(primal, dual), v)
@@ -177,13 +175,45 @@ def _norms_and_limits(stack: Stack, v: Array) -> tuple[Array, Array]:
     return norms, xp.where(stack.penalised, stack.threshold, 1.0)
 
 
-def _best_dual(stack: Stack, W: Array, a: Array, v: Array) -> Array:
-    """Max over feasible κ of D(κ) = κ S₁ − κ² S₂."""
+def _bound(stack: Stack, W: Array, a: Array) -> tuple[Array, Array]:
+    """Minus the gradient of the smooth part for a given a, (B, T, d, K), and the best dual value, (B, K)."""
+    pull = matmul_transposed(stack.X, a * stack.y[..., None])
+    if not stack.has_similarity:
+        return pull, _best_dual(stack, W, None, a, pull)
+    twice, deviation = 2 * stack.similarity[:, None, None, :], stack.deviation(W)
+    descent = pull - twice * stack.drawn(deviation)
+    if not stack.compares_coefficients:
+        return descent, _best_dual(stack, W, deviation, a, descent)
+    own, fits = _best_deviation(stack, pull)
     xp = namespace(W)
+    deviation, v = xp.where(fits, own, deviation), xp.where(fits, pull - twice * own, descent)
+    return descent, _best_dual(stack, W, deviation, a, v)
+
+
+def _best_deviation(stack: Stack, pull: Array) -> tuple[Array, Array]:
+    """The deviations of the greatest dual value beside a, (B, T, d, K), and the features that they are for.
+
+    Any deviations that add up to zero over subjects may stand in the place of w_t − w̄. With u_t = X_t'(a_t∘y_t), those
+    of (u_t − ū) / (alpha β_g + 2 similarity) are the best for ℓ2, and those that leave v_t = ū for β_g = 0. Subjects
+    with a large similarity are nearly alike: rounding leaves few digits of w_t − w̄, and all of u_t − ū.
+    """
+    xp = namespace(pull)
+    index = like(stack.threshold, stack.groups.index, dtype=xp.int64)
+    weight = xp.take(stack.threshold, index, axis=1)[:, None, ...]
+    stiffness = weight + 2 * stack.similarity[:, None, None, :]
+    fits = xp.isfinite(weight) & (stack.similarity > 0)[:, None, None, :]
+    if stack.penalty.is_norm:
+        fits = fits & (weight == 0)
+    own = (pull - xp.mean(pull, axis=1, keepdims=True)) / xp.where(fits, stiffness, 1.0)
+    return own, fits
+
+
+def _best_dual(stack: Stack, W: Array, deviation: Array | None, a: Array, v: Array) -> Array:
+    """Max over feasible κ of D(κ) = κ S₁ − κ² S₂."""
+    xp = namespace(v)
     linear, quadratic = stack.loss.dual_terms(a, stack.trial_weight)
     S1, S2 = xp.sum(linear, axis=(1, 2)), xp.sum(quadratic, axis=(1, 2))
-    if stack.has_similarity:
-        deviation = stack.deviation(W)
+    if deviation is not None:
         S2 = S2 + stack.similarity * xp.sum(deviation**2, axis=(1, 2))
         if stack.center is not None:
             S1 = S1 - 2 * stack.similarity * xp.sum(deviation * stack.center, axis=(1, 2))

@@ -119,6 +119,11 @@ class Stack:
         """Whether there is anything to be similar to: other subjects, or a centre."""
         return self.X.shape[1] > 1 or self.center is not None
 
+    @property
+    def compares_coefficients(self) -> bool:
+        """Whether subjects are compared with each other by their coefficients as they are."""
+        return self.X.shape[1] > 1 and self.center is None and self.metric is None
+
     def with_alpha(self, alpha: Array, similarity: Array | None = None) -> "Stack":
         """Return the same stack at other alphas, and at other similarities if given, (B, K)."""
         return replace(self, alpha=alpha, similarity=self.similarity if similarity is None else similarity)

@@ -122,10 +122,14 @@ def equality_residual(stack: Stack, W: Array, b: Array, a: Array) -> tuple[Array
     the coefficient at the point stands for it. Infinite where more than rounding is left. Where the columns are nearly
     collinear, or fewer trials are inside the margin than there are equalities, a itself may lack less than what it is
     projected to.
+
+    Where subjects are compared by their coefficients as they are, the certificate may take any deviations that add up
+    to zero, and with those of `mixnorm.core.certificate` the equalities of the subjects are reduced to that of their
+    sum: what a large similarity leaves of the difference between subjects has no part in it.
     """
     a_new = np.array(to_numpy(a))
     drawn, size = to_numpy(stack.drawn(stack.deviation(W))), to_numpy(_terms_of_drawn(stack, W))
-    lacks, w, c = np.zeros((2, a.shape[0], a.shape[-1])), np.abs(to_numpy(W)), np.abs(to_numpy(b))
+    lacks, w, c = np.zeros((2, a.shape[0], a.shape[-1])), to_numpy(W), to_numpy(b)
     for i in range(a.shape[0]):
         for k in range(a.shape[-1]):
             free = _free_coordinates(stack, W, i, k)
@@ -135,18 +139,36 @@ def equality_residual(stack: Stack, W: Array, b: Array, a: Array) -> tuple[Array
             terms[:, free.coefficients] = 2 * free.similarity * size[i][:, free.features, k]
             theta = np.concatenate([w[i][:, free.features, k], c[i, :, k, None]], axis=1)[:, : free.E.shape[2]]
             before = a_new[i, :, :, k].copy()
-            own = zip(free.E, before, target, terms, strict=True)
-            a_new[i, :, :, k] = np.stack([_project(*parts) for parts in own])
-            for place, dual in enumerate((before, a_new[i, :, :, k])):
-                lacks[place, i, k] = _lack(free, dual, target, terms, theta)
+            if stack.compares_coefficients and free.similarity > 0:
+                after = _project_together(free, before)
+                lacks[:, i, k] = [_lack_together(free, dual, theta) for dual in (before, after)]
+            else:
+                own = zip(free.E, before, target, terms, strict=True)
+                after = np.stack([_project(*parts) for parts in own])
+                lacks[:, i, k] = [_lack_apart(free, dual, target, terms, theta) for dual in (before, after)]
+            a_new[i, :, :, k] = after
     return like(a, a_new), like(a, lacks[0]), like(a, lacks[1])
 
 
-def _lack(free: _FreeCoordinates, a: np.ndarray, target: np.ndarray, terms: np.ndarray, theta: np.ndarray) -> float:
-    """Twice Σ |E'a − target| |θ| over subjects; infinite where a residual is more than rounding of its terms."""
-    residual = np.abs(free.sums(a) - target)
+def _lack_apart(free: _FreeCoordinates, a: np.ndarray, target: np.ndarray, terms: np.ndarray, theta) -> float:
+    """What a (T, n) lacks of the equalities E_t'a_t = target_t of every subject."""
     scale = np.matmul(np.abs(free.E).transpose(0, 2, 1), a[..., None])[..., 0] + terms
-    return float(2 * np.sum(residual * theta)) if np.all(residual <= _SMALL * scale) else np.inf
+    return _lack(free.sums(a) - target, scale, theta)
+
+
+def _lack_together(free: _FreeCoordinates, a: np.ndarray, theta: np.ndarray) -> float:
+    """What a (T, n) lacks of the equalities of the mean coefficients and of the intercepts."""
+    J, own = free.coefficients, free.sums(a)
+    size = np.matmul(np.abs(free.E).transpose(0, 2, 1), a[..., None])[..., 0]
+    of_mean = _lack(own[:, J].sum(axis=0), size[:, J].sum(axis=0), theta[:, J].mean(axis=0))
+    m = len(free.features)
+    return of_mean + _lack(own[:, m:], size[:, m:], theta[:, m:])
+
+
+def _lack(residual: np.ndarray, scale: np.ndarray, theta: np.ndarray) -> float:
+    """Twice Σ |residual| |θ|; infinite where a residual is more than rounding of its terms, of size ``scale``."""
+    residual = np.abs(residual)
+    return float(2 * np.sum(residual * np.abs(theta))) if np.all(residual <= _SMALL * scale) else np.inf
 
 
 def _terms_of_drawn(stack: Stack, W: Array) -> Array:
@@ -227,4 +249,27 @@ def _project(E: np.ndarray, a: np.ndarray, target: np.ndarray, terms: np.ndarray
         correction = np.linalg.lstsq(E[support].T, residual, rcond=None)[0]
         a = a.copy()
         a[support] = np.clip(a[support] - correction, 0, None)
+    return a
+
+
+def _project_together(free: _FreeCoordinates, a: np.ndarray) -> np.ndarray:
+    """Move a (T, n), within its support, onto Σ_t E_t'a_t = 0 for the coefficients, and E_t'a_t = 0 for intercepts.
+
+    The columns of the intercepts are orthogonal to each other, so that the least correction is one along them and one
+    along the other columns, centred by them.
+    """
+    F, m = free.E[:, :, free.coefficients], len(free.features)
+    y = free.E[:, :, m] if free.E.shape[2] > m else np.zeros(a.shape)
+    for _ in range(_MAX_PROJECTIONS):
+        residual, tilt = np.einsum("tnm,tn->m", F, a), np.vecdot(y, a)
+        size = np.einsum("tnm,tn->m", np.abs(F), a)
+        if np.all(np.abs(residual) <= _ROUNDING * size) and np.all(np.abs(tilt) <= _ROUNDING * a.sum(axis=1)):
+            break
+        support = a > 0
+        along = y * support / np.maximum(support.sum(axis=1, keepdims=True), 1)
+        correction = along * tilt[:, None]
+        centred = F - y[:, :, None] * np.einsum("tn,tnm->tm", along, F)[:, None, :]
+        rest = residual - np.einsum("tnm,tn->m", F, correction)
+        correction[support] += np.linalg.lstsq(centred[support].T, rest, rcond=None)[0]
+        a = np.where(support, np.clip(a - correction, 0, None), a)
     return a

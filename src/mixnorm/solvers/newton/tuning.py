@@ -120,6 +120,8 @@ BATCHED = Tuning(
 
 #: Newton steps on the present atoms between two looks at the whole problem.
 INNER_STEPS = 30
+#: So many steps in turn that had to be cut short end them too, where all promised little: other atoms may be needed.
+CUT_STEPS = 5
 #: Newton steps for the intercepts before the general method takes over.
 INTERCEPT_STEPS = 6
 #: From so many trials per coefficient on, a far alpha is reached without a coarse path.
@@ -132,6 +134,8 @@ NEAR = 1e-4
 MOST_STEPS, MOST_STEPS_PER_COEFFICIENT = 300, 5
 #: How often a proximal gradient step of all atoms is shortened, by a factor of 4 each, before it is left out.
 SHORTER_STEPS = 12
+#: How exactly the length of least value along a step is found, as a share of it, and of the whole step.
+LINE_TOLERANCE, LEAST_LENGTH = 1e-3, 1e-15
 #: Shares of its diagonal that are added to a matrix, one after the other, until it can be factorised.
 RIDGES = tuple(1e-14 * 100.0**k for k in range(12))
 #: So few coefficients may all enter at once, if there are four times as many trials.

@@ -54,6 +54,15 @@ class Atoms:
         paid = np.where(norms > 0, weight, 0.0)
         return float(np.vdot(paid, norms) if self.penalty.is_norm else np.vdot(paid, norms**2) / 2)
 
+    def gradient(self, values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Gradient of the penalty, with one weight per atom; 0 where an atom is zero."""
+        paid = weight[self.label]
+        if not self.penalty.is_norm:
+            return paid * values
+        norms = self.norms(values)
+        unit = values / np.where(norms > 0, norms, 1.0)[self.label]
+        return paid * (unit if self.q == 2 else np.sign(unit) * np.abs(unit) ** (self.q - 1))
+
     def prox(self, values: np.ndarray, threshold: np.ndarray) -> np.ndarray:
         """Prox of the norms, with one threshold per atom."""
         if self.q == 1:

@@ -13,6 +13,7 @@ from mixnorm.core.metric import KroneckerMetric
 from mixnorm.core.problem import Stack
 from mixnorm.solvers.newton.host.atoms import Atoms
 from mixnorm.solvers.newton.host.hessian import WorkingHessian
+from mixnorm.solvers.newton.host.line import Line
 from mixnorm.solvers.newton.host.metric_system import Factors
 from mixnorm.solvers.newton.host.state import Active, Level, Look, Point, Position, times
 from mixnorm.solvers.newton.host.step import newton_step
@@ -28,10 +29,12 @@ from mixnorm.solvers.newton.rules import (
 )
 from mixnorm.solvers.newton.tuning import (
     ALIKE,
+    CUT_STEPS,
     DAMPING,
     HOST,
     INNER_STEPS,
     INTERCEPT_STEPS,
+    LINE_TOLERANCE,
     MOST_STEPS,
     MOST_STEPS_PER_COEFFICIENT,
     NEAR,
@@ -340,7 +343,7 @@ class Problem:
         price = self.atoms.value(direction, tau)
         features = np.flatnonzero(direction.any(axis=0))
         change = np.matmul(self.Z[:, :, features], direction[:, features, None])[..., 0]
-        length = self._line_minimum(point, direction, change, price)
+        length = self._line_minimum(self.line(point, direction, change), price)
         point = Point(point.W + length * direction, point.b, point.Zw + length * change)
         return Position(point, self._value(point, tau), None)
 
@@ -360,24 +363,26 @@ class Problem:
                 return Position(moved, reached, None)
         return Position(point, value, look)
 
-    def _line_minimum(self, point: Point, direction, change, price: float) -> float:
-        """Argmin over t > 0 of the objective along a direction that costs ``price`` per unit, nearly."""
-        margins = point.Zw + self.y * point.b[:, None]
-        bend = 0.0
+    def line(self, point: Point, direction: np.ndarray, change: np.ndarray) -> Line:
+        """The smooth part along a direction (T, d) that changes the margins by so much, (T, n)."""
+        price = bend = 0.0
         if self.similarity:
             spread = self.spread(direction)
-            bend = 2 * self.similarity * np.vdot(spread, spread)
-            price = price + 2 * self.similarity * np.vdot(spread, self.deviation(point.W))
+            price = 2 * self.similarity * float(np.vdot(spread, self.deviation(point.W)))
+            bend = 2 * self.similarity * float(np.vdot(spread, spread))
+        return Line(self.loss, self.p, point.Zw + self.y * point.b[:, None], change, price, bend)
+
+    @staticmethod
+    def _line_minimum(line: Line, price: float) -> float:
+        """Argmin over s > 0 of the objective along a direction whose penalty costs ``price`` per unit, nearly."""
         length, low, high = 1.0, 0.0, np.inf
         for _ in range(50):
-            at = margins + length * change
-            slope = price + bend * length - np.vdot(self.loss.dual_variable(at, self.p), change)
-            curvature = bend + np.vdot(self.p * self.loss.curvature(at), change**2)
+            slope, curvature = price + line.slope(length), line.curvature(length)
             low, high = (low, length) if slope > 0 else (length, high)
             following = length - slope / curvature if curvature > 0 else np.inf
             if not low < following < high:
                 following = (low + high) / 2 if np.isfinite(high) else 2 * length
-            if abs(following - length) <= 1e-3 * length:
+            if abs(following - length) <= LINE_TOLERANCE * length:
                 break
             length = following
         return length
@@ -386,7 +391,7 @@ class Problem:
         self, position: Position, present: np.ndarray, level: Level, tol: float, max_iter: int
     ) -> tuple[int, Point]:
         """Newton steps on the present atoms until the step's predicted decrease is below tol of the value."""
-        most = min(INNER_STEPS, max_iter)
+        most, n_cut = min(INNER_STEPS, max_iter), 0
         for step in range(most):
             if not (self.fit_intercept or present.any()):  # all have left, and nothing can move
                 return step, position.point
@@ -394,7 +399,10 @@ class Problem:
             if moved is None:
                 return step, position.point
             position = Position(moved.point, moved.value, None)
-            if moved.decrease <= tol * moved.value:
+            # What a step promises that must be cut short says little about what is left: a trial has come inside the
+            # margin, and the next step knows it, unless the intercepts are solved between them and put it out again.
+            n_cut = 0 if moved.is_whole else n_cut + 1
+            if not 0 < n_cut < CUT_STEPS and moved.decrease <= tol * moved.value:
                 return step + 1, position.point
             present = self._present(position.point)
         return most, position.point

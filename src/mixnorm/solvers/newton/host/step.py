@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from mixnorm.solvers.newton.host.line import least_along
 from mixnorm.solvers.newton.host.metric_system import DenseMetricBlock, KroneckerBlock, solve_with_metric
 from mixnorm.solvers.newton.host.state import Active, Level, Point, Position
 from mixnorm.solvers.newton.host.system import (
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
 
 
 class Moved(NamedTuple):
-    """Where a step led, the value there, and the decrease that was predicted."""
+    """Where a step led, the value there, the decrease that was predicted, and whether it was taken as a whole."""
 
     point: Point
     value: float
     decrease: float
+    is_whole: bool
 
 
 class _Bend(NamedTuple):
@@ -50,8 +52,12 @@ class _Bend(NamedTuple):
 
 
 class _Move(NamedTuple):
-    """A step before the prox: from u along du, with intercepts along db; and the prox thresholds over atoms."""
+    """A step of the coefficients along dw, before the prox from u along du, and of the intercepts along db.
 
+    ``threshold``: of the prox, over atoms.
+    """
+
+    dw: np.ndarray
     u: np.ndarray
     du: np.ndarray
     db: np.ndarray
@@ -74,7 +80,7 @@ def newton_step(problem: Problem, position: Position, active: Active, level: Lev
     gamma_of = bend.gamma[active.atoms.label] * active.atoms.mask
     u = w + gamma_of * bend.slope
     du = dw + gamma_of * _slope_change(problem, active, bend.curvature, inside, residual, step)
-    move = _Move(u, du, db, bend.gamma * level.tau)
+    move = _Move(dw, u, du, db, bend.gamma * level.tau)
     return _line_search(problem, position, active, move, level.tau, decrease)
 
 
@@ -219,19 +225,53 @@ def _solve_by_factors(problem: Problem, active: Active, inside, curvature: Curva
 def _line_search(
     problem: Problem, position: Position, active: Active, move: _Move, tau: np.ndarray, decrease: float
 ) -> Moved | None:
-    """Shorten the step through the prox until the objective falls enough."""
+    """Take the whole step through the prox or, where the value does not fall enough, the best part of it.
+
+    Shortened through the prox, a step lets atoms leave, but those that have left no longer balance what the others do.
+    Along the straight line the best length can be found exactly, up to the coefficient that becomes zero or the trial
+    that comes inside the margin: shortened by halves, a step would come ever closer to these and never get there.
+    """
+    shortened, factor = None, REFUSED_FACTOR
+    for length, of_length in zip(HOST.lengths, HOST.damping_factors, strict=True):
+        moved = _through_prox(problem, position, active, move, tau, length)
+        if is_accepted(moved.value, position.value, length, decrease):
+            shortened, factor = moved._replace(decrease=decrease, is_whole=length == 1), of_length
+            break
+        if problem.q == 1 or not problem.penalty.is_norm:  # the straight line has all that a shorter step could have
+            break
+    if shortened is None or not shortened.is_whole:
+        straight = _straight(problem, position, active, move, tau)
+        if straight.value < min(position.value, np.inf if shortened is None else shortened.value):
+            return straight._replace(decrease=decrease)
+    problem.damping = min(max(problem.damping * factor, LEAST_DAMPING), MOST_DAMPING)
+    return shortened
+
+
+def _through_prox(
+    problem: Problem, position: Position, active: Active, move: _Move, tau: np.ndarray, length: float
+) -> Moved:
+    """A part of the step, taken before the prox."""
+    w = move.u + length * move.du
+    if problem.penalty.is_norm:
+        w = active.atoms.prox(w, move.threshold)
+    return _moved(problem, position, active, w, position.point.b + length * move.db, tau)
+
+
+def _straight(problem: Problem, position: Position, active: Active, move: _Move, tau: np.ndarray) -> Moved:
+    """The point of least value between the position and the end of the step, along a straight line."""
     free, point = problem.hessian.n_free, position.point
-    for length, factor in zip(HOST.lengths, HOST.damping_factors, strict=True):
-        w = move.u + length * move.du
-        if problem.penalty.is_norm:
-            w = active.atoms.prox(w, move.threshold)
-        b = point.b + length * move.db
-        Zw = active.forward(np.concatenate([np.zeros((len(w), free)), w], axis=1))
-        W = np.zeros_like(point.W)
-        W[:, active.features] = w
-        reached = problem.smooth_value(Zw, W, b) + active.atoms.value(w, tau)
-        if is_accepted(reached, position.value, length, decrease):
-            problem.damping = min(max(problem.damping * factor, LEAST_DAMPING), MOST_DAMPING)
-            return Moved(Point(W, b, Zw), reached, decrease)
-    problem.damping = min(REFUSED_FACTOR * problem.damping, MOST_DAMPING)
-    return None
+    direction = np.zeros_like(point.W)
+    direction[:, active.features] = move.dw
+    change = active.forward(np.concatenate([move.db[:, None][:, :free], move.dw], axis=1))
+    line = problem.line(point, direction, change)
+    length, w = least_along(line, active.atoms, point.W[:, active.features], move.dw, tau)
+    return _moved(problem, position, active, w, point.b + length * move.db, tau)
+
+
+def _moved(problem: Problem, position: Position, active: Active, w: np.ndarray, b: np.ndarray, tau) -> Moved:
+    """The point of some active coefficients (T, m) and intercepts, and the value there."""
+    free = problem.hessian.n_free
+    Zw = active.forward(np.concatenate([np.zeros((len(w), free)), w], axis=1))
+    W = np.zeros_like(position.point.W)
+    W[:, active.features] = w
+    return Moved(Point(W, b, Zw), problem.smooth_value(Zw, W, b) + active.atoms.value(w, tau), 0.0, False)

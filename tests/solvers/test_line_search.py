@@ -1,0 +1,57 @@
+"""The least value along a Newton step that is too long, against a fine grid."""
+
+import numpy as np
+import pytest
+
+from mixnorm.core.losses import SquaredHinge
+from mixnorm.core.penalties import L1, L2, GroupNorm
+from mixnorm.solvers.newton.host.atoms import Atoms
+from mixnorm.solvers.newton.host.line import Line, least_along
+
+PENALTIES = {"l1": L1(), "l2": L2(), "group": GroupNorm(2.0), "group, q = 1.3": GroupNorm(1.3)}
+GRID = np.linspace(0, 1, 501)
+
+
+def drawn(name, seed, tau):
+    """A line of 2 subjects, 30 trials and 6 coefficients, and its value at any length."""
+    rng, penalty = np.random.default_rng(seed), PENALTIES[name]
+    label = np.arange(12).reshape(2, 6) if name == "l1" else np.tile(np.repeat(np.arange(3), 2), (2, 1))
+    atoms = Atoms(label, np.ones_like(label, dtype=bool), label.max() + 1, penalty, penalty.q)
+    w, dw = rng.standard_normal((2, 2, 6))
+    p = rng.uniform(0, 1, (2, 30)) / 30
+    price, bend = rng.uniform(0, 0.1, 2)
+    margins, change = rng.standard_normal((2, 2, 30))
+    line, weight = Line(SquaredHinge(), p, margins, 3 * change, price, bend), np.full(atoms.count, tau)
+
+    def value(s):
+        loss = np.sum(p * np.maximum(0, 1 - margins - 3 * s * change) ** 2)
+        return loss + price * s + bend * s**2 / 2 + atoms.value(w + s * dw, weight)
+
+    return (line, atoms, w, dw, weight), value
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.parametrize("tau", [1e-3, 0.1, 1.0])
+def test_the_length_has_the_least_value_of_a_fine_grid(name, tau):
+    inside = 0
+    for seed in range(8):
+        args, value = drawn(name, seed, tau)
+        length, w = least_along(*args)
+        values = [value(s) for s in GRID]
+        assert 0 <= length <= 1
+        assert value(length) <= min(values) + 1e-3 * (values[0] - min(values)) + 1e-12
+        np.testing.assert_allclose(w, args[2] + length * args[3], atol=1e-12)
+        inside += 0 < length < 1
+    assert inside >= 2  # else the lines would say nothing
+
+
+def test_with_l1_a_coefficient_whose_kink_is_the_minimum_is_exactly_zero():
+    at_kinks = 0
+    for seed in range(40):
+        args, value = drawn("l1", seed, 1.0)
+        length, w = least_along(*args)
+        if 0 < length < 1 and not w.all():
+            at_kinks += 1
+            assert np.sum(w == 0) == 1
+            assert value(length) <= min(value(length - 1e-6), value(length + 1e-6))
+    assert at_kinks >= 10

@@ -2,14 +2,14 @@ r"""How far a fit can be from the optimum: the relative duality gap. It knows no
 
 With p = s/Σs, margins m and a_i = −p_i ℓ'(m_i) = 2 p_i max(0, 1 − m_i), the dual value
 
-    D(a) = Σ_i (a_i − a_i² / (4 p_i)) − similarity Σ_t ‖w_t − w̄‖²
+    D(a) = Σ_i (a_i − a_i² / (4 p_i)) − similarity Σ_t ‖w_t − w̄‖² − ridge ½ Σ_t ‖w_t‖²
 
 bounds the optimum from below whenever a ≥ 0, Σ_i a_i y_i = 0 for each subject (with an intercept), and the vector
-v_t = X_t'(a_t∘y_t) − 2 similarity (w_t − w̄) satisfies ‖v_g‖_{q*} ≤ alpha β_g for every group; ℓ2 has no such
-constraint but subtracts ‖v‖²/(2 alpha). Where a fixed centre c stands in the place of w̄, 2 similarity ⟨w − c, c⟩ is
+v_t = X_t'(a_t∘y_t) − 2 similarity (w_t − w̄) − ridge w_t satisfies ‖v_g‖_{q*} ≤ alpha β_g for every group; ℓ2 has no
+such constraint but subtracts ‖v‖²/(2 alpha). Where a fixed centre c stands in the place of w̄, 2 similarity ⟨w − c, c⟩ is
 subtracted as well (it vanishes for the mean). Where subjects are aligned, A_t w_t stands in the place of w_t in all
 this, and A_t' times the deviation in v_t. The intercepts are solved exactly first, so that the equalities hold; then
-(a, w − w̄) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂.
+(a, w − w̄, w) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -110,10 +110,12 @@ def rounding_error(stack: Stack, W: Array, b: Array, scores: Array) -> Array:
     length = xp.sqrt(xp.sum(stack.trial_weight * _square_length(stack.X)[..., None], axis=(1, 2)))
     size = length * xp.sqrt(xp.sum(W**2, axis=(1, 2))) + xp.sqrt(xp.sum(b**2, axis=1))
     error = stack.objective(W, scores) + 2 * xp.sqrt(loss) * size
-    if stack.has_similarity:
+    if stack.has_quadratic:
         deviation = stack.deviation(W)
         spread, held = (xp.sqrt(xp.sum(part**2, axis=(1, 2))) for part in (deviation, deviation - stack.mapped(W)))
         error = error + 2 * stack.similarity * spread * held
+        if stack.ridge is not None:
+            error = error + stack.ridge * xp.sum(stack.mapped(W) ** 2, axis=(1, 2))
     return _MARGIN * float(xp.finfo(W.dtype).eps) * error
 
 
@@ -163,11 +165,10 @@ def _best_dual(stack: Stack, W: Array, a: Array, v: Array) -> Array:
     xp = namespace(W)
     linear, quadratic = stack.loss.dual_terms(a, stack.trial_weight)
     S1, S2 = xp.sum(linear, axis=(1, 2)), xp.sum(quadratic, axis=(1, 2))
-    if stack.has_similarity:
-        deviation = stack.deviation(W)
-        S2 = S2 + stack.similarity * xp.sum(deviation**2, axis=(1, 2))
+    if stack.has_quadratic:
+        S2 = S2 + stack.quadratic(W)
         if stack.center is not None:
-            S1 = S1 - 2 * stack.similarity * xp.sum(deviation * stack.center, axis=(1, 2))
+            S1 = S1 - 2 * stack.similarity * xp.sum(stack.deviation(W) * stack.center, axis=(1, 2))
     norms = xp.where(stack.penalised, stack.penalty.dual_norm(stack.groups.to_blocks(v)), 0.0)
     limit = xp.where(stack.penalised, stack.threshold, 1.0)
     if stack.penalty.is_norm:

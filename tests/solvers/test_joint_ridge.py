@@ -150,7 +150,7 @@ def test_a_path_over_alphas_and_similarities_in_any_unit(solver):
 
 
 def test_alpha_max_beside_unpenalised_sensors():
-    stack, trials, how = make_problem("dense", "q=2", "kept and forbidden")
+    stack, _, how = make_problem("dense", "q=2", "kept and forbidden")
     top = float(alpha_max(stack)[0, 0])
     penalised = (how["beta"] == 1.0)[how["groups"]]
     for share, chosen in ((1.001, False), (0.999, True)):

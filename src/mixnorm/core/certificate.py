@@ -4,9 +4,9 @@ With p = s/Σs, margins m and a_i = −p_i ℓ'(m_i) = 2 p_i max(0, 1 − m_i), 
 
     D(a) = Σ_i (a_i − a_i² / (4 p_i)) − similarity Σ_t ‖w_t − w̄‖² − ridge ½ Σ_t ‖w_t‖²
 
-bounds the optimum from below whenever a ≥ 0, Σ_i a_i y_i = 0 for each subject (with an intercept), and the vector
-v_t = X_t'(a_t∘y_t) − 2 similarity (w_t − w̄) − ridge w_t satisfies ‖v_g‖_{q*} ≤ alpha β_g for every group; ℓ2 has no
-such constraint but subtracts ‖v‖²/(2 alpha). Where a fixed centre c stands in the place of w̄, 2 similarity ⟨w − c, c⟩ is
+bounds the optimum from below whenever a ≥ 0, Σ_i a_i y_i = 0 for each subject (with an intercept), and the vector v_t
+= X_t'(a_t∘y_t) − 2 similarity (w_t − w̄) − ridge w_t satisfies ‖v_g‖_{q*} ≤ alpha β_g for every group; ℓ2 has no such
+constraint but subtracts ‖v‖²/(2 alpha). Where a fixed centre c stands in the place of w̄, 2 similarity ⟨w − c, c⟩ is
 subtracted as well (it vanishes for the mean). Where subjects are aligned, A_t w_t stands in the place of w_t in all
 this, and A_t' times the deviation in v_t. The intercepts are solved exactly first, so that the equalities hold; then
 (a, w − w̄, w) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂.

@@ -6,9 +6,9 @@ matters. Neither changes a problem: with x' = (x − μ)/c, w' = c w and, beside
     x·w + b = x'·w' + b',     alpha ‖w‖ = (alpha/c) ‖w'‖,     alpha ½‖w‖² = (alpha/c²) ½‖w'‖²,
 
 similarity and ridge become similarity/c² and ridge/c², the centre c times itself; objective and gap stay. c is a power
-of two, so that nothing but x − μ is ever rounded. One μ serves all problems of a data set and subject: the means of folds differ from
-it by sampling error. Features are touched only where their offset is many times their spread, or their unit is far
-from 1: ordinary trials are neither copied nor changed by a bit.
+of two, so that nothing but x − μ is ever rounded. One μ serves all problems of a data set and subject: the means of
+folds differ from it by sampling error. Features are touched only where their offset is many times their spread, or
+their unit is far from 1: ordinary trials are neither copied nor changed by a bit.
 """
 
 from dataclasses import dataclass, replace

@@ -233,8 +233,8 @@ def solve_with(
     return quadratic.solve(stack, alphas, options, n_jobs)
 
 
-def check_quadratic(noise, ridge, penalty: str, n_features: int) -> None:
-    """Check the parameters noise and ridge; refuse combinations that would have no effect."""
+def check_ridge(ridge, penalty: str) -> float:
+    """Return ridge as a float; refuse values that are not finite or below 0, and ℓ2, whose strength is alpha."""
     if not (isinstance(ridge, float | int | np.number) and np.isfinite(ridge) and ridge >= 0):
         raise ValueError(
             f"Invalid value for the 'ridge' parameter. Allowed are finite values from 0, but got {ridge!r} instead."
@@ -244,6 +244,12 @@ def check_quadratic(noise, ridge, penalty: str, n_features: int) -> None:
             f"ridge={ridge!r} cannot be used with penalty='l2', which is a ridge penalty itself: set its strength by "
             "alpha, and ridge=0."
         )
+    return float(ridge)
+
+
+def check_quadratic(noise, ridge, penalty: str, n_features: int) -> None:
+    """Check the parameters noise and ridge; refuse combinations that would have no effect."""
+    check_ridge(ridge, penalty)
     if noise is None:
         return
     check_noise(noise, n_features)

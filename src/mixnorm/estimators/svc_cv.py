@@ -218,7 +218,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
     def _objectives(self) -> list[Objective]:
         """Return the candidate objectives: every ridge with every q, ridge first. With ℓ1 and ℓ2, q has no effect."""
         return [
-            Objective.of(self, q, ridge) for ridge, q in product(_values(self.ridge, "ridge"), _values(self.q, "q"))
+            Objective.of(self, q, ridge) for ridge, q in product(as_list(self.ridge, "ridge"), as_list(self.q, "q"))
         ]
 
     def _columns(self, weights: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.ndarray:
@@ -294,7 +294,7 @@ class _Grid:
     options: SolverOptions
 
 
-def _values(given, name: str) -> list:
+def as_list(given, name: str) -> list:
     """Return a single value or a sequence of values as a list."""
     values = list(np.atleast_1d(np.asarray(given, dtype=object)))
     if not values:

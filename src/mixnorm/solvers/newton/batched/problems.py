@@ -78,7 +78,7 @@ class StackedProblems:
         self.has_free = stack.has_unpenalised
         self.similar = stack.has_similarity
         #: strength of ½ Σ‖v_t‖², (P,); None without
-        self.ridge = None if stack.ridge is None else self.xp.reshape(stack.ridge, (self.P,))
+        self.ridge: Array = None if stack.ridge is None else self.xp.reshape(stack.ridge, (self.P,))
         #: None without a metric
         self.root_rows: Array = None if stack.metric is None else self._root_rows(stack.metric.roots())
         self.center = None

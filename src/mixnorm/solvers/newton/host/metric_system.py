@@ -1,8 +1,8 @@
 r"""The linear system of a Newton step of several subjects compared by a metric N_t = R_t'R_t.
 
-M = S − U Λ U' as in `mixnorm.solvers.newton.host.system`, except that S_t contains ω N_t, ω = 2 similarity + ridge, and
-that the columns U of the mean are those of R_t' (weights 2 similarity / T). Where R = P ⊗ Q over sensors and samples,
-with Q = V₁ diag(σ) V₂' and a curvature E of the penalty that is the same for all samples of a sensor,
+M = S − U Λ U' as in `mixnorm.solvers.newton.host.system`, except that S_t contains ω N_t, ω = 2 similarity + ridge,
+and that the columns U of the mean are those of R_t' (weights 2 similarity / T). Where R = P ⊗ Q over sensors and
+samples, with Q = V₁ diag(σ) V₂' and a curvature E of the penalty that is the same for all samples of a sensor,
 
     E ⊗ I + ω R'R = Σ_k (E + ω σ_k² P'P) ⊗ v₂k v₂k',
 
@@ -194,7 +194,7 @@ class KroneckerBlock:
         On the a active sensors.
     curvature : ndarray of shape (a,)
         The diagonal of E.
-    own_curvature : float
+    omega : float
         ω, 2 similarity + ridge.
     rows : ndarray of shape (free + a r, n)
         The intercept's and the features' columns of the trials, sensor by sensor.
@@ -203,18 +203,13 @@ class KroneckerBlock:
     """
 
     def __init__(
-        self,
-        factors: SubjectFactors,
-        curvature: np.ndarray,
-        own_curvature: float,
-        rows: np.ndarray,
-        weights: np.ndarray,
+        self, factors: SubjectFactors, curvature: np.ndarray, omega: float, rows: np.ndarray, weights: np.ndarray
     ):
         self._P, self._Q = factors.sensors, factors.samples
         self._left, self._values, self._right = factors.left, factors.values, factors.right
         self._m = len(curvature) * len(self._values)
         self._free = len(rows) - self._m
-        over_sensors = own_curvature * (self._P.T @ self._P)
+        over_sensors = omega * (self._P.T @ self._P)
         systems = self._values[:, None, None] ** 2 * over_sensors
         index = np.arange(len(curvature))
         systems[:, index, index] += curvature

@@ -45,8 +45,8 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         ``penalty="l2", noise="structured"`` decodes best from few trials (benchmarks/many_subjects.md).
     ridge : float
         Strength of ½ Σ_t w_t'N_t w_t beside ``"group"`` or ``"l1"``; without ``noise`` an elastic net. 0: none.
-        Refused with ``"l2"``, whose strength is alpha. A new subject (`adapt`) is regularised by its distance from the mean
-        instead.
+        Refused with ``"l2"``, whose strength is alpha. A new subject (`adapt`) is regularised by its distance from
+        the mean instead.
     groups : one label per column of a 2-D X
         The sensor of every feature; None: every column is a sensor. Must be None for epochs (trials, channels, times).
     group_weights : array in the order of ``groups_``, or dict by label

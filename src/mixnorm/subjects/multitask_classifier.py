@@ -95,7 +95,18 @@ class MultiTaskClassifier(SubjectClassifier):
             self._newcomer = subject
         return self
 
-    def _new_subject_classifier(self, X, y) -> tuple[np.ndarray, float, float]:
+    def _adapted_scores(self, X, y, X_test) -> np.ndarray:
+        """Return the scores of trials of the latest new subject by an adaptation to other trials of it.
+
+        With its strength and its intercept, so that the scores of several parts of its trials can be compared: with a
+        large alpha they differ little, and an intercept follows the share of the classes in a part. The model does
+        not change.
+        """
+        w, _, _ = self._new_subject_classifier(X, y, self.strength_)
+        return read_predict(self, X_test).matrix @ w + self._classifier_of(self._newcomer)[1]
+
+    def _new_subject_classifier(self, X, y, strength: float | None = None) -> tuple[np.ndarray, float, float]:
+        """Return w (d,), b and the strength of a new subject, which is chosen where none is given."""
         if X is None or len(X) == 0:
             return self.mean_coef_, self.mean_intercept_, np.inf
         trials = read_predict(self, X)
@@ -117,6 +128,9 @@ class MultiTaskClassifier(SubjectClassifier):
         def weights(mask: np.ndarray) -> np.ndarray:
             return class_balance(mask.astype(float), signs, self.classes_, self.class_weight)
 
+        if strength is not None:
+            W, b = placed.problem.solve(weights(np.ones(len(signs), dtype=bool))[:, None], np.array([strength]))
+            return placed.restored(W[0, :, 0]), float(b[0, 0]), strength
         _warn_of_chance(signs, trials.matrix @ placed.center)
         gains = getattr(self, "newcomer_gains_", None)  # a model file of an earlier version has none
         expected = None if gains is None else expected_gains(self.newcomer_trials_, gains, len(signs))

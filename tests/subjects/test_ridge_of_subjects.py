@@ -4,10 +4,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.linalg import sqrtm
+from sklearn.base import clone
 
 import noise_reference as slow
 from cohorts import cohort, stacked
 from mixnorm import GroupSVC, GroupSVCCV, MultiTaskGroupSVC, MultiTaskGroupSVCCV, load, save
+from mixnorm.execution.device import sending
 from reference import convex_reference, objective
 
 ALPHA, SIMILARITY, RIDGE = 0.02, 0.3, 0.2
@@ -134,3 +136,28 @@ def test_an_empty_sequence_of_ridges_is_refused():
     X, y, subjects = stacked(*cohort(2)[:2])
     with pytest.raises(ValueError, match="ridge must hold at least one value"):
         MultiTaskGroupSVCCV(2, ridge=()).fit(X, y, subjects=subjects)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"penalty": "l2", "noise": "structured"},
+        {"noise": "kronecker"},
+        {"noise": "structured", "ridge": RIDGE},
+        {"ridge": (0.05, RIDGE), "q": 1.5},
+    ],
+    ids=str,
+)
+def test_the_engine_of_gpus_chooses_and_scores_as_that_of_the_cpu(how):
+    torch = pytest.importorskip("torch")
+    Xs, ys, groups = cohort(3, seed=5)
+    X, y, subjects = stacked(Xs, ys)
+    model = MultiTaskGroupSVCCV(3, similarities=2, groups=groups, cv=3, rehearse=False, tol=1e-10, **how)
+    here = clone(model).fit(X, y, subjects=subjects)
+    with sending(torch.asarray):
+        there = clone(model).fit(X, y, subjects=subjects)
+    for name in ("alpha_", "similarity_", "ridge_"):
+        assert getattr(there, name) == pytest.approx(getattr(here, name), rel=1e-9)
+    np.testing.assert_allclose(there.scores_, here.scores_, atol=1e-12)
+    scores = [each.decision_function(X, subjects) for each in (here, there)]
+    np.testing.assert_allclose(scores[1], scores[0], atol=1e-6 * np.ptp(scores[0]))

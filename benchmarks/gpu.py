@@ -43,6 +43,7 @@ SIZES = (50, 100, 200, 500, 1000)
 WITH_NOISE = {
     "l2, structured": {"penalty": "l2", "noise": "structured"},
     "group, kronecker": {"penalty": "group", "noise": "kronecker"},
+    "group, structured, ridge": {"penalty": "group", "noise": "structured", "ridge": 1.0},
 }
 PARTS = ("path", "table", "compare", "multi", "compare-multi", "compare-noise")
 

@@ -38,7 +38,7 @@ SVM_ALPHAS = np.logspace(-3, 1.5, 8)
 METHODS = ("own", "own-noise", "pooled", "mean", "no-labels", "adapt", "riemann")
 #: Trials of every other subject.
 OTHERS = {"uam-p300": 100, "ner2015-errp": 120, "bigp3bci-a": 100}
-#: Where a grid point takes long (``--left-out``, with all trials of the others; ``--small``): alphas, similarities, cv.
+#: Where a grid point takes long (``--left-out``, with all trials of the others, and ``--small``).
 SMALL_GRID = {"alphas": 4, "similarities": 4, "cv": 3}
 
 

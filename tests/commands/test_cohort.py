@@ -11,7 +11,9 @@ from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
 from mixnorm import load, save
+from mixnorm.commands.card import card
 from mixnorm.commands.predict import predict
+from mixnorm.commands.spell import spell_command
 from mixnorm.commands.train import train
 from mixnorm.eeg import MATRICES, CohortDecoder, Decoder, read_recording, simulated_recording, spell, to_raw
 
@@ -130,6 +132,19 @@ def test_decoders_of_known_and_new_subjects_spell_with_their_own_probabilities(t
     scores, y = labelled.classifier.out_of_fold_scores_, calibration.events.target
     assert roc_auc_score(y, scores) > 0.9
     assert np.ptp([scores[part].mean() for part in np.array_split(np.arange(len(y)), 3)]) < scores.std()
+
+
+def test_a_known_subjects_decoder_can_be_saved_and_other_commands_say_so(trained, files, tmp_path):
+    path, own = trained[0], tmp_path / "b.mixnorm"
+    done = invoke(predict, path, files[1], "--subject", "B", "--save-adapted", own)
+    recording = read_recording(str(files[1]))
+    scores = [float(row["score"]) for row in rows(done)]
+    np.testing.assert_allclose(scores, load(own).predict(recording).score, rtol=1e-12)
+    for command in (spell_command, card):
+        refused = invoke(command, path, *([files[1]] if command is spell_command else []))
+        assert refused.exit_code == 1
+        assert "this is a model of several subjects. Save the decoder of one with `mixnorm predict" in refused.stderr
+    assert invoke(spell_command, own, files[1]).exit_code == 0
 
 
 def test_few_labelled_trials_leave_the_probabilities_to_the_known_subjects(trained, files):

@@ -137,18 +137,21 @@ def decoder_for(model: Any, whose: SubjectOptions, recording: str, reading: dict
                 raise ValueError(f"{option} is for a model of several subjects; this is one of a single subject.")
         return model
     if whose.save_adapted is not None:
-        if whose.adapt is None:
-            raise ValueError("--save-adapted needs --adapt RECORDING, the calibration recording of the new subject.")
+        if whose.adapt is None and whose.subject is None:
+            raise ValueError(
+                "--save-adapted needs --adapt RECORDING, the calibration of a new subject, or --subject NAME."
+            )
         check_model_path(whose.save_adapted)
         check_writable(whose.save_adapted, "--save-adapted")
     if whose.adapt is not None:
         if whose.subject is not None:
             raise ValueError("--subject and --adapt cannot be used together: a new subject is none of the model's.")
         decoder = model.adapted(read_recordings(whose.adapt, **reading))
-        if whose.save_adapted is not None:
-            save(decoder, whose.save_adapted)
-        return decoder
-    return _known_or_uncalibrated(model, whose.subject, recording, reading)
+    else:
+        decoder = _known_or_uncalibrated(model, whose.subject, recording, reading)
+    if whose.save_adapted is not None:
+        save(decoder, whose.save_adapted)
+    return decoder
 
 
 def _known_or_uncalibrated(

@@ -8,6 +8,8 @@ multi    MGSVM-2s at UAM size: 30 subjects x 310 features, 50 to 1000 training t
 compare, compare-multi
          some of the fits of table, and of multi, again by the CPU: alpha, CV scores, sensors and test AUC
          side by side
+compare-noise
+         several subjects with the noise of each: the same cross-validation on both, choices and scores side by side
 """
 
 import argparse
@@ -15,6 +17,7 @@ import json
 import os
 import time
 import warnings
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -36,11 +39,18 @@ METHODS = {
     "gsvm-a": {"adaptive": True},
 }
 SIZES = (50, 100, 200, 500, 1000)
+#: Fits of several subjects with noise, by what they are called in the output.
+WITH_NOISE = {
+    "l2, structured": {"penalty": "l2", "noise": "structured"},
+    "group, kronecker": {"penalty": "group", "noise": "kronecker"},
+    "group, structured, ridge": {"penalty": "group", "noise": "structured", "ridge": 1.0},
+}
+PARTS = ("path", "table", "compare", "multi", "compare-multi", "compare-noise")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="+", choices=["path", "table", "compare", "multi", "compare-multi"])
+    parser.add_argument("parts", nargs="+", choices=PARTS)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--small", action="store_true", help="a hundredth of it, to see whether it runs")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes of the CPU's side")
@@ -56,6 +66,8 @@ def main():
             multi(options, figures)
         if "compare-multi" in options.parts:
             compare_multi(options, figures)
+        if "compare-noise" in options.parts:
+            compare_noise(options, figures)
     if options.json:
         with open(options.json, "w") as file:
             json.dump(figures, file, indent=1)
@@ -242,6 +254,38 @@ def fit_cell(data, cell, grid):
     start = time.process_time()
     found = quiet(fit_multi, cohort(data, *cell), grid)
     return cell, found, time.process_time() - start
+
+
+def compare_noise(options, figures):
+    """Eight subjects with noise, to a gap of 1e-10: what both choose, and the scores of test trials, relative."""
+    subjects, n, shape, grid = (3, 40, (4, 3), (3, 3)) if options.small else (8, 100, (10, 14), (5, 4))
+    one = cohort([eeg_like(n + 300, *shape, 2000 + seed) for seed in range(subjects)], n, 0)
+    figures["compare-noise"] = {}
+    for name, method in WITH_NOISE.items():
+        seconds, models = [], []
+        for where in (options.device, "numpy"):
+            start = time.perf_counter()
+            models.append(fit_with_noise(one, grid, method, where))
+            seconds.append(time.perf_counter() - start)
+        mine, theirs = models
+        scores = [np.concatenate([m.decision_function(X, subjects=t) for t, X in enumerate(one[3])]) for m in models]
+        figures["compare-noise"][name] = found = {
+            "same_choice": abs(mine.alpha_ / theirs.alpha_ - 1) < 1e-9
+            and abs(mine.similarity_ - theirs.similarity_) <= 1e-9 * theirs.similarity_,
+            "largest_difference_of_cv_scores": float(np.abs(mine.scores_ - theirs.scores_).max()),
+            "largest_relative_difference_of_scores": float(np.abs(scores[0] - scores[1]).max() / np.ptp(scores[1])),
+            "gaps": [mine.dual_gap_, theirs.dual_gap_],
+            "seconds": seconds,
+        }
+        print(f"noise    {name}, {options.device} and CPU: {found}", flush=True)
+
+
+def fit_with_noise(one, grid, method, where):
+    X, y, who, _, _ = one
+    how = {"similarities": grid[1], "cv": 3, "rule": "best", "rehearse": False, "tol": 1e-10}
+    model = MultiTaskGroupSVCCV(grid[0], **how, **method)
+    with nullcontext() if where == "numpy" else use_device(where):
+        return model.fit(X, y, subjects=who)
 
 
 def cohort(data, n, split):

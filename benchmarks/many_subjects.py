@@ -37,10 +37,16 @@ TRIALS = {"uam-p300": (50, 100, 200, 500), "ner2015-errp": (30, 60, 120), "bigp3
 #: of ner2015-errp); those with noise are automatic.
 ALPHAS = np.logspace(-3.5, -1, 6)
 SIMILARITIES = (0.0, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 10.0)
-METHODS = ("svm", "svm-noise", "pooled", "mgsvm-2s", "joint-noise", "joint-kronecker")
+#: Parameters of the joint fits.
+JOINT = {
+    "mgsvm-2s": {"alphas": ALPHAS, "similarities": SIMILARITIES},
+    "joint-noise": {"penalty": "l2", "noise": "structured"},
+    "joint-kronecker": {"noise": "kronecker"},
+}
+METHODS = ("svm", "svm-noise", "pooled", *JOINT)
 
 
-def classifiers(method: str, train: tuple, groups: np.ndarray) -> tuple[np.ndarray, list, dict]:
+def classifiers(method: str, train: tuple, groups: np.ndarray, fold_jobs: int = 1) -> tuple[np.ndarray, list, dict]:
     """Fit a method; return the coefficients (T, d), the subjects of the rows, and what was chosen."""
     X, y, whose = train
     cv = Divisions(min(np.bincount(y[whose == s], minlength=2).min() for s in np.unique(whose)))
@@ -52,12 +58,9 @@ def classifiers(method: str, train: tuple, groups: np.ndarray) -> tuple[np.ndarr
         return np.concatenate([model.coef_ for model in models]), subjects, {}
     if method in ("svm", "pooled"):
         model = (PerSubjectSVC if method == "svm" else PooledSVC)(SVM_ALPHAS, cv=cv, **options)
-    elif method == "mgsvm-2s":
-        model = MultiTaskGroupSVCCV(ALPHAS, similarities=SIMILARITIES, rehearse=False, **options)
-    elif method == "joint-kronecker":
-        model = MultiTaskGroupSVCCV(noise="kronecker", rehearse=False, **options)
     else:
-        model = MultiTaskGroupSVCCV(penalty="l2", noise="structured", rehearse=False, **options)
+        joint = JOINT[method] | {"rehearse": False, "n_jobs": fold_jobs}
+        model = MultiTaskGroupSVCCV(**joint, **options)
     model.fit(X, y, subjects=whose)
     chosen = {}
     if method not in ("svm", "pooled"):
@@ -65,12 +68,12 @@ def classifiers(method: str, train: tuple, groups: np.ndarray) -> tuple[np.ndarr
     return model.coef_, model.subjects_.tolist(), chosen
 
 
-def cell(name: str, n_trials: int, seed: int, method: str) -> dict:
+def cell(name: str, n_trials: int, seed: int, method: str, fold_jobs: int = 1) -> dict:
     """Return the test AUCs (T,) of one method on one split."""
     recordings, groups = load(name)
     train, (X, y, whose) = split(recordings, n_trials, seed, len(np.unique(groups)))
     start = time.process_time()
-    W, subjects, chosen = classifiers(method, train, groups)
+    W, subjects, chosen = classifiers(method, train, groups, fold_jobs)
     seconds = round(time.process_time() - start, 1)
     aucs = [float(auc(y[whose == s], X[whose == s] @ w[:, None])[0]) for s, w in zip(subjects, W)]
     found = {"data": name, "trials": n_trials, "split": seed, "method": method, "subjects": subjects}
@@ -83,7 +86,9 @@ def run(options: argparse.Namespace, sizes: list[int], seeds: range) -> dict:
     known = {(c["data"], c["trials"], c["split"], c["method"]): c for c in map(json.loads, lines)}
     wanted = [(options.data, n, seed, m) for seed, n, m in product(seeds, sizes, options.methods)]
     missing = [key for key in wanted if key not in known]
-    work = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(delayed(cell)(*key) for key in missing)
+    work = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
+        delayed(cell)(*key, options.fold_jobs) for key in missing
+    )
     for found in work:
         known[found["data"], found["trials"], found["split"], found["method"]] = found
         with options.keep.open("a") as file:
@@ -122,6 +127,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first split, the seed of its draw")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS[:5])
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--fold-jobs", type=int, default=1, help="processes inside a joint fit; then --jobs 1")
     parser.add_argument("--keep", type=Path, default=Path(os.devnull), help="JSON lines, one per result")
     options = parser.parse_args()
     sizes = options.trials or TRIALS[options.data]

@@ -38,7 +38,7 @@ SVM_ALPHAS = np.logspace(-3, 1.5, 8)
 METHODS = ("own", "own-noise", "pooled", "mean", "no-labels", "adapt", "riemann")
 #: Trials of every other subject.
 OTHERS = {"uam-p300": 100, "ner2015-errp": 120, "bigp3bci-a": 100}
-#: Of the fit on all trials of the others (``--left-out``), where a grid point takes long: alphas, similarities, cv.
+#: Where a grid point takes long (``--left-out``, with all trials of the others, and ``--small``).
 SMALL_GRID = {"alphas": 4, "similarities": 4, "cv": 3}
 
 
@@ -117,7 +117,8 @@ def leave_out(options: argparse.Namespace, seed: int, subject: str) -> dict:
     others = {s: r for s, r in recordings.items() if s != subject}
     train, _ = split(others, options.trials or OTHERS[options.data], seed, n_channels)
     needs = {"mean", "no-labels", "adapt"} & set(options.methods)
-    model = joint_fit(train, groups, rehearse="adapt" in needs) if needs else None
+    grid = SMALL_GRID if options.small else {}
+    model = joint_fit(train, groups, rehearse="adapt" in needs, **grid) if needs else None
     aucs = []
     for n_trials in options.calibration:
         own, (X_test, y_test) = calibrate(recordings[subject], n_trials, seed, n_channels)
@@ -148,6 +149,7 @@ def run(options: argparse.Namespace) -> list[dict]:
     """Return the results of all units; what ``--keep`` holds is not computed again."""
     wanted = {"data": options.data, "others": options.trials, "calibration": options.calibration}
     wanted |= {"methods": list(options.methods), "left_out": options.left_out}
+    wanted |= {"small": True} if options.small else {}
     lines = [json.loads(line) for line in options.keep.read_text().splitlines()] if options.keep.exists() else []
     known = {(c["seed"], c["subject"]): c for c in lines if wanted.items() <= c.items()}
     names = list(load(options.data)[0])
@@ -175,6 +177,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS[:6])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of the draws of all trials")
     parser.add_argument("--left-out", type=int, default=0, help="leave subjects out in so many groups, no calibration")
+    parser.add_argument("--small", action="store_true", help="a smaller grid of the joint fit, in three folds")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--keep", type=Path, default=Path(os.devnull), help="JSON lines, one per result")
     options = parser.parse_args()

@@ -46,7 +46,7 @@ def make_stack(name, B=2, K=3, T=1, beta=True, fit_intercept=True, similarity=0.
 
 def converted(stack, asarray):
     """The same stack with its arrays in another library."""
-    names = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center")
+    names = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center", "ridge")
     given = {name: getattr(stack, name) for name in names if getattr(stack, name) is not None}
     metric = None if stack.metric is None else stack.metric.map(asarray)
     return replace(stack, metric=metric, **{name: asarray(values) for name, values in given.items()})

@@ -11,9 +11,11 @@ from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
 from mixnorm import load, save
+from mixnorm.commands.card import card
 from mixnorm.commands.predict import predict
+from mixnorm.commands.spell import spell_command
 from mixnorm.commands.train import train
-from mixnorm.eeg import CohortDecoder, Decoder, read_recording, simulated_recording, to_raw
+from mixnorm.eeg import MATRICES, CohortDecoder, Decoder, read_recording, simulated_recording, spell, to_raw
 
 pytest.importorskip("mne")
 
@@ -97,6 +99,62 @@ def test_a_new_subject_without_calibration_and_with_it(trained, files, tmp_path)
     np.testing.assert_allclose([float(row["score"]) for row in rows(adapted)], scores, rtol=1e-12)
 
 
+def test_train_can_adapt_to_a_new_subject_at_once(trained, files, tmp_path):
+    options = ("--subjects", "A,B,C", "--folds", 2, "--adapt", files[3], "--json")
+    done = invoke(train, *files[:3], "-o", tmp_path / "new.mixnorm", *options)
+    assert done.exit_code == 0, done.stderr
+    new = json.loads(done.stdout)["adapted_to"]
+    assert (new["recording"], new["n_trials"], new["n_labelled"]) == (str(files[3]), 240, 240)
+    decoder, recording = load(tmp_path / "new.mixnorm"), read_recording(str(files[4]))
+    assert isinstance(decoder, Decoder)
+    expected = load(trained[0]).adapted([read_recording(str(files[3]))])
+    np.testing.assert_array_equal(decoder.predict(recording).score, expected.predict(recording).score)
+    held_out = decoder.classifier.out_of_fold_scores_
+    assert new["auc"] == pytest.approx(roc_auc_score(read_recording(str(files[3])).events.target, held_out))
+    assert new["auc"] > 0.9
+
+
+def test_decoders_of_known_and_new_subjects_spell_with_their_own_probabilities(trained, files):
+    model, recording = load(trained[0]), read_recording(str(files[4]))
+    X = prepared(model, recording)
+    known = model.of_subject("B")
+    own = model.classifier.predict_proba(model.scalers["B"].transform(X), subjects="B")
+    np.testing.assert_allclose(known.classifier.predict_proba(known.scaler.transform(X)), own, rtol=1e-12)
+    calibration = read_recording(str(files[3]))
+    labelled, unlabelled = (model.adapted([calibration], labels=labels) for labels in (True, False))
+    pooled = model.classifier.calibrations_[None]
+    assert unlabelled.classifier.calibration_ == pooled
+    assert labelled.classifier.calibration_ != pooled
+    for decoder in (known, labelled, unlabelled):
+        right = [one.symbol == one.true_symbol for one in spell(decoder, [recording], MATRICES["6x6"])]
+        assert all(right)
+    # every third of the trials is scored by an adaptation to the others, with the intercept of all trials
+    scores, y = labelled.classifier.out_of_fold_scores_, calibration.events.target
+    assert roc_auc_score(y, scores) > 0.9
+    assert np.ptp([scores[part].mean() for part in np.array_split(np.arange(len(y)), 3)]) < scores.std()
+
+
+def test_a_known_subjects_decoder_can_be_saved_and_other_commands_say_so(trained, files, tmp_path):
+    path, own = trained[0], tmp_path / "b.mixnorm"
+    done = invoke(predict, path, files[1], "--subject", "B", "--save-adapted", own)
+    recording = read_recording(str(files[1]))
+    scores = [float(row["score"]) for row in rows(done)]
+    np.testing.assert_allclose(scores, load(own).predict(recording).score, rtol=1e-12)
+    for command in (spell_command, card):
+        refused = invoke(command, path, *([files[1]] if command is spell_command else []))
+        assert refused.exit_code == 1
+        assert "this is a model of several subjects. Save the decoder of one with `mixnorm predict" in refused.stderr
+    assert invoke(spell_command, own, files[1]).exit_code == 0
+
+
+def test_few_labelled_trials_leave_the_probabilities_to_the_known_subjects(trained, files):
+    model, recording = load(trained[0]), read_recording(str(files[3]))
+    target = recording.events.target.copy()
+    target[np.flatnonzero(target == 1)[5:]] = -1  # five targets are left; -1: no label
+    few = replace(recording, events=replace(recording.events, target=target))
+    assert model.adapted([few]).classifier.calibration_ == model.classifier.calibrations_[None]
+
+
 def test_labels_of_the_scored_recording_have_no_part_in_its_scores(trained, files, tmp_path):
     model, recording = load(trained[0]), read_recording(str(files[4]))
     events = replace(recording.events, target=recording.events.target[::-1].copy())
@@ -137,6 +195,12 @@ def test_bad_options_of_train(files, tmp_path):
     assert "needs recordings of at least two subjects" in one.stderr
     some = invoke(train, *files[:2], "-o", output, "--subjects", "A,B", "--method", "msvm-noise", "--max-sensors", 2)
     assert "--max-sensors cannot be used with --method msvm-noise" in some.stderr
+    assert not output.exists()
+    other = invoke(train, *files[:2], "-o", output, "--subjects", "A,B", "--method", "svm", "--adapt", files[3])
+    assert "--adapt cannot be used with --method svm; use --method msvm-noise" in other.stderr
+    missing = invoke(train, *files[:2], "-o", output, "--subjects", "A,B", "--adapt", tmp_path / "none.fif")
+    assert missing.exit_code == 1
+    assert "none.fif" in missing.stderr
     assert not output.exists()
     pooled = invoke(train, *files[:2], "-o", output, "--subjects", "A,B", "--method", "svm")
     assert "the trials of 2 subjects are pooled in one classifier; --method msvm-noise" in pooled.stderr

@@ -3,8 +3,10 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy.linalg import sqrtm
 from scipy.stats import mannwhitneyu
 
+import noise_reference as slow
 from cohorts import cohort, correlated, stacked, within_subject_metric
 from mixnorm import GroupSVC, MultiTaskGroupSVC, MultiTaskGroupSVCCV, load, save
 from mixnorm.subjects import rehearsal
@@ -51,7 +53,7 @@ def test_gains_are_those_of_subjects_left_out_and_adapted_with_a_few_trials(monk
     model = MultiTaskGroupSVC(0.02, rehearse=True, **options).fit(X, y, subjects=subjects)
     size = model.newcomer_trials_[-1]
     assert size == pytest.approx(2 / 3 * 40)  # the median of 40, 25 and 60 trials
-    gains = []
+    gains, places = [], (5, 9)  # the smaller strength is one that `adapt` seldom tries
     for t in (0, 2):  # two thirds of the median is more than subject 1 can spare
         others = subjects != f"S{t}"
         left = MultiTaskGroupSVC(0.02, **options).fit(X[others], y[others], subjects=subjects[others])
@@ -62,12 +64,14 @@ def test_gains_are_those_of_subjects_left_out_and_adapted_with_a_few_trials(monk
         for sign in (-1, 1):
             members = np.flatnonzero(ys[t] == sign)
             drawn[rng.permutation(members)[: round(size * len(members) / len(ys[t]))]] = True
-        strength = STRENGTHS[5] * np.mean(Xs[t][:, usable] ** 2)
-        w = regularised_fit(Xs[t][drawn] * usable, ys[t][drawn], groups, center, 0.02, strength, metric)
-        rest = Xs[t][~drawn], ys[t][~drawn]
-        gains.append(area(rest[1], rest[0] @ w) - area(rest[1], rest[0] @ center))
-    assert any(gains)
-    assert model.newcomer_gains_[-1, 5] == pytest.approx(np.mean(gains), abs=1e-12)
+        rest, own = (Xs[t][~drawn], ys[t][~drawn]), []
+        for strength in STRENGTHS[list(places)] * np.mean(Xs[t][:, usable] ** 2):
+            w = regularised_fit(Xs[t][drawn] * usable, ys[t][drawn], groups, center, 0.02, strength, metric)
+            own.append(area(rest[1], rest[0] @ w) - area(rest[1], rest[0] @ center))
+        gains.append(own)
+    expected = np.mean(gains, axis=0)
+    assert len({0.0, *expected}) == 3
+    np.testing.assert_allclose(model.newcomer_gains_[-1, list(places)], expected, atol=1e-12)
     np.testing.assert_array_equal(model.newcomer_gains_[:, 0], 0.0)
 
 
@@ -118,6 +122,80 @@ def test_beyond_the_table_strength_times_trials_counts(n, places):
     assert found[12] == 30.0
     if places == 4:
         np.testing.assert_allclose(found[1:5], [0.0, 0.0, 0.0, 5.0], atol=1e-12)  # ∞ a decade above the largest
+
+
+def noisy(n_subjects, differ, seed=0, n=60, n_sensors=5, n_samples=3):
+    """Subjects with one response, in ongoing activity that differs between them or not: (Xs, ys, groups)."""
+    rng = np.random.default_rng(seed)
+    d, response = n_sensors * n_samples, rng.normal(size=n_sensors * n_samples)
+    common = np.linalg.qr(rng.normal(size=(n_sensors, n_sensors)))[0]
+    Xs, ys = [], []
+    for _ in range(n_subjects):
+        own = np.linalg.qr(rng.normal(size=(n_sensors, n_sensors)))[0] if differ else common
+        mixing = np.kron(own * np.geomspace(4.0, 0.25, n_sensors), np.eye(n_samples))
+        y = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+        Xs.append(rng.normal(size=(n, d)) @ mixing.T + 0.3 * np.outer(y > 0, response))
+        ys.append(y)
+    return Xs, ys, np.repeat(np.arange(n_sensors), n_samples)
+
+
+def kronecker(X, y, groups):
+    """N of trials by its formula, features sensor by sensor."""
+    weights = np.ones(len(X))
+    E = slow.residuals(X, y, weights).reshape(len(X), len(np.unique(groups)), -1)
+    return slow.kronecker(E, weights / len(X))
+
+
+def transferred(model, Xs, ys, groups, t, n0):
+    """AUCs of the others' classifier on subject t, in the noise of 6, 12 and 36 of its trials drawn to the mean."""
+    N = [kronecker(X, y, groups) for X, y in zip(Xs, ys)]
+    known = [s for s in range(len(Xs)) if s != t]
+    target = np.mean([sqrtm(N[s]).real @ w for s, w in zip(known, model.coef_)], axis=0)
+    mean, aucs = np.mean([N[s] for s in known], axis=0), []
+    for size in (6, 12, 36):
+        rng = np.random.default_rng(0)
+        for _ in range(2):
+            drawn = np.zeros(len(ys[t]), dtype=bool)
+            for sign in (-1, 1):
+                members = np.flatnonzero(ys[t] == sign)
+                drawn[rng.permutation(members)[: max(2, round(size * len(members) / len(ys[t])))]] = True
+            n = drawn.sum()
+            own = (n * kronecker(Xs[t][drawn], ys[t][drawn], groups) + n0 * mean) / (n + n0)
+            scores = Xs[t][~drawn] @ np.linalg.solve(sqrtm(own).real, target)
+            aucs.append(area(ys[t][~drawn], scores))
+    return aucs
+
+
+@pytest.mark.parametrize(("differ", "chosen"), [(True, 2.0), (False, 20.0)])
+def test_the_known_subjects_say_how_far_the_noise_of_another_is_drawn_to_their_mean(differ, chosen, monkeypatch):
+    monkeypatch.setattr(rehearsal, "_TOL", 1e-9)
+    Xs, ys, groups = noisy(4, differ)
+    X, y, subjects = stacked(Xs, ys)
+    how = {"similarity": 0.1, "penalty": "l2", "noise": "kronecker", "groups": groups, "tol": 1e-9}
+    means = []
+    for n0 in (2.0, 20.0):
+        found = []
+        for t in range(4):
+            others = subjects != f"S{t}"
+            model = MultiTaskGroupSVC(0.1, **how).fit(X[others], y[others], subjects=subjects[others])
+            found += transferred(model, Xs, ys, groups, t, n0)
+        means.append(np.mean(found))
+    assert (2.0, 20.0)[int(np.argmax(means))] == chosen
+    assert abs(means[0] - means[1]) > 1e-4
+    model = MultiTaskGroupSVC(0.1, rehearse=True, **how).fit(X, y, subjects=subjects)
+    (new,), _, _ = noisy(1, True, seed=1)
+    model.adapt(new[:10], subject="new")
+    mean = np.mean([kronecker(X, y, groups) for X, y in zip(Xs, ys)], axis=0)
+    N = (10 * kronecker(new[:10], np.ones(10), groups) + chosen * mean) / (10 + chosen)
+    np.testing.assert_allclose(model.coef_[-1], np.linalg.solve(sqrtm(N).real, model.mean_white_coef_), atol=1e-8)
+
+
+def test_without_a_rehearsal_the_mean_noise_counts_for_two_trials():
+    Xs, ys, groups = noisy(4, False)
+    X, y, subjects = stacked(Xs, ys)
+    how = {"similarity": 0.1, "penalty": "l2", "noise": "kronecker", "groups": groups}
+    rehearsed, plain = (MultiTaskGroupSVC(0.1, rehearse=r, **how).fit(X, y, subjects=subjects) for r in (True, False))
+    assert (rehearsed._trials_of_mean, plain._trials_of_mean) == (20.0, 2.0)
 
 
 def test_rehearsing_changes_no_classifier():

@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from mixnorm import save
 from mixnorm.commands.common import check_writable, describe, preparation_of, progress
 from mixnorm.eeg import CohortDecoder, Decoder, Design, prepare, read_recordings
+from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.splitting import N_FOLDS, dealt
 from mixnorm.estimators.persistence import check_model_path
@@ -31,14 +32,19 @@ def train_cohort(
     n_folds: int | None,
     n_sensors: int | None,
     reading: dict[str, Any],
+    adapt: str | None = None,
 ) -> dict[str, Any]:
-    """Train a decoder of several subjects, save it and return the report."""
+    """Train a decoder of several subjects, save it and return the report.
+
+    With ``adapt``, the calibration recording of a new subject, the decoder of the new subject is saved in its place.
+    """
     if n_sensors is not None:
         raise ValueError(f"--max-sensors cannot be used with --method {JOINT}, which uses all electrodes.")
     check_model_path(output)
     check_writable(output, "-o")
     runs = read_recordings(*recordings, **reading)
-    describe(runs)
+    calibration = [] if adapt is None else read_recordings(adapt, **{**reading, "subjects": ()})
+    describe([*runs, *calibration])
     runs = as_recordings(runs)
     design = prepare(runs, preparation_of(prepared, runs))
     number = _folds_within_subjects(design, n_folds or N_FOLDS)
@@ -49,13 +55,15 @@ def train_cohort(
                 aucs[name].append(auc)
             bar.update()
         decoder = CohortDecoder.from_design(design, runs[0].ch_names)
+        adapted = decoder.adapted(calibration) if calibration else None
         bar.update()
-    save(decoder, output)
+    save(decoder if adapted is None else adapted, output)
     by_subject = {name: _mean(values) for name, values in aucs.items()}
     return {
         "auc": _mean(list(by_subject.values())),
         "auc_by_subject": by_subject,
         "transfer_auc": decoder.classifier.transfer_auc_,
+        "adapted_to": None if adapted is None else _about_new_subject(adapted, calibration, adapt),
         "folds_by": "character or block of each subject",
         "n_trials": len(design),
         "n_targets": int(design.y.sum()),
@@ -84,8 +92,20 @@ def cohort_text(report: dict[str, Any]) -> str:
     ]
     if report["transfer_auc"] is not None:
         lines.append(f"AUC {shown(report['transfer_auc'])} on a subject that was left out, before calibration")
+    if (new := report["adapted_to"]) is not None:
+        labelled = f"{new['n_labelled']} of {new['n_trials']} trials have labels"
+        own = f"AUC {shown(new['auc'])} on its trials, each held out" if new["auc"] is not None else "AUC unknown"
+        lines.append(f"adapted to the subject of {new['recording']} ({labelled}); {own}")
     lines.append(f"model saved as {report['model']}")
     return for_terminal("\n".join(lines), keep="\n")
+
+
+def _about_new_subject(decoder: Decoder, calibration: list[Any], recording: str | None) -> dict[str, Any]:
+    """What the report says of a new subject: trials, labels, and the AUC of labelled trials that were held out."""
+    y = np.concatenate([prepare([run], decoder.preparation).y for run in as_recordings(calibration)])
+    scores, known = getattr(decoder.classifier, "out_of_fold_scores_", None), y != UNKNOWN
+    auc = None if scores is None else float(roc_auc_score(y[known], scores))
+    return {"recording": recording, "n_trials": len(y), "n_labelled": int(known.sum()), "auc": auc}
 
 
 def note_pooled(design: Design) -> None:
@@ -117,18 +137,21 @@ def decoder_for(model: Any, whose: SubjectOptions, recording: str, reading: dict
                 raise ValueError(f"{option} is for a model of several subjects; this is one of a single subject.")
         return model
     if whose.save_adapted is not None:
-        if whose.adapt is None:
-            raise ValueError("--save-adapted needs --adapt RECORDING, the calibration recording of the new subject.")
+        if whose.adapt is None and whose.subject is None:
+            raise ValueError(
+                "--save-adapted needs --adapt RECORDING, the calibration of a new subject, or --subject NAME."
+            )
         check_model_path(whose.save_adapted)
         check_writable(whose.save_adapted, "--save-adapted")
     if whose.adapt is not None:
         if whose.subject is not None:
             raise ValueError("--subject and --adapt cannot be used together: a new subject is none of the model's.")
         decoder = model.adapted(read_recordings(whose.adapt, **reading))
-        if whose.save_adapted is not None:
-            save(decoder, whose.save_adapted)
-        return decoder
-    return _known_or_uncalibrated(model, whose.subject, recording, reading)
+    else:
+        decoder = _known_or_uncalibrated(model, whose.subject, recording, reading)
+    if whose.save_adapted is not None:
+        save(decoder, whose.save_adapted)
+    return decoder
 
 
 def _known_or_uncalibrated(

@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from mixnorm import load
 from mixnorm.core.files import write_text
-from mixnorm.eeg import Decoder, EpochedRecording, Preparation, Recording, RecordingError
+from mixnorm.eeg import CohortDecoder, Decoder, EpochedRecording, Preparation, Recording, RecordingError
 from mixnorm.eeg.design import default_preparation
 from mixnorm.eeg.positions import no_electrodes
 from mixnorm.eeg.readers.labels import unnamed_recordings
@@ -289,6 +289,11 @@ def check_writable(path: Path, option: str) -> None:
 def load_decoder(path: Path) -> Decoder:
     """Load a model file, which must contain a decoder."""
     decoder = load(path)
+    if isinstance(decoder, CohortDecoder):
+        raise ValueError(
+            f"{path}: this is a model of several subjects. Save the decoder of one with `mixnorm predict MODEL "
+            "RECORDING --save-adapted FILE` and --subject NAME, or --adapt RECORDING for a new subject."
+        )
     if not isinstance(decoder, Decoder):
         raise ValueError(f"{path}: this is a {type(decoder).__name__}, not a decoder; train one with `mixnorm train`")
     return decoder

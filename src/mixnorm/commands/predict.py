@@ -45,7 +45,7 @@ COLUMNS = ("recording", "onset", "stimulus", "character", "target", "score", "re
 @click.option(
     "--save-adapted",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Model file for the decoder of the new subject (.mixnorm).",
+    help="Model file for the decoder of the new subject, or of --subject (.mixnorm).",
 )
 @click.option("--unlabelled", is_flag=True, help="Score every stimulus, with or without a label.")
 @reading_options

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from mixnorm import load
 from mixnorm.commands.common import (
     check_writable,
     json_option,
+    load_decoder,
     messages,
     print_json,
     progress,
@@ -115,9 +115,7 @@ def _stopping(options: dict[str, Any]) -> Stopping:
 
 
 def _decoder(model: Path) -> Decoder:
-    decoder = load(model)
-    if not isinstance(decoder, Decoder):
-        raise ValueError(f"{model}: this is a {type(decoder).__name__}, not a decoder; train one with `mixnorm train`")
+    decoder = load_decoder(model)
     try:
         _ = decoder.evidence
     except ValueError as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 import numpy as np
+from click.core import ParameterSource
 from numpy.typing import NDArray
 from sklearn.base import clone
 
@@ -90,6 +91,12 @@ _ONE_CHARACTER = (
 @click.option(
     "--max-sensors", type=click.IntRange(1), help="First choose this many electrodes, as mixnorm select does."
 )
+@click.option(
+    "--adapt",
+    metavar="RECORDING",
+    help=f"Calibration recording of a new subject, with labels or without: save its decoder, trained with those of "
+    f"RECORDINGS (--method {JOINT}).",
+)
 @subjects_option
 @reading_options
 @json_option
@@ -102,10 +109,17 @@ def train(
 ) -> None:
     """Train a decoder on RECORDINGS; print its held-out AUC and the electrodes that it uses."""
     n_sensors, method, rule = options.pop("max_sensors"), options.pop("method"), options.pop("rule")
+    adapt = options.pop("adapt")
     prepared = {name: options.pop(name) for name in ABOUT_PREPARATION}
     with messages():
+        if adapt is not None:
+            typed = click.get_current_context().get_parameter_source("method") is ParameterSource.COMMANDLINE
+            if typed and method != JOINT:
+                raise ValueError(f"--adapt cannot be used with --method {method}; use --method {JOINT}.")
+            method = JOINT
         if method == JOINT:
-            report = train_cohort(recordings, output, prepared, n_folds, n_sensors, read_options(options))
+            reading = read_options(options)
+            report = train_cohort(recordings, output, prepared, n_folds, n_sensors, reading, adapt)
             print_json(report) if as_json else click.echo(cohort_text(report))
             return
         classifier = default_classifier(method, rule=rule)

@@ -2,14 +2,14 @@ r"""How far a fit can be from the optimum: the relative duality gap. It knows no
 
 With p = s/Σs, margins m and a_i = −p_i ℓ'(m_i) = 2 p_i max(0, 1 − m_i), the dual value
 
-    D(a) = Σ_i (a_i − a_i² / (4 p_i)) − similarity Σ_t ‖w_t − w̄‖²
+    D(a) = Σ_i (a_i − a_i² / (4 p_i)) − similarity Σ_t ‖w_t − w̄‖² − ridge ½ Σ_t ‖w_t‖²
 
-bounds the optimum from below whenever a ≥ 0, Σ_i a_i y_i = 0 for each subject (with an intercept), and the vector
-v_t = X_t'(a_t∘y_t) − 2 similarity (w_t − w̄) satisfies ‖v_g‖_{q*} ≤ alpha β_g for every group; ℓ2 has no such
+bounds the optimum from below whenever a ≥ 0, Σ_i a_i y_i = 0 for each subject (with an intercept), and the vector v_t
+= X_t'(a_t∘y_t) − 2 similarity (w_t − w̄) − ridge w_t satisfies ‖v_g‖_{q*} ≤ alpha β_g for every group; ℓ2 has no such
 constraint but subtracts ‖v‖²/(2 alpha). Where a fixed centre c stands in the place of w̄, 2 similarity ⟨w − c, c⟩ is
 subtracted as well (it vanishes for the mean). Where subjects are aligned, A_t w_t stands in the place of w_t in all
 this, and A_t' times the deviation in v_t. The intercepts are solved exactly first, so that the equalities hold; then
-(a, w − w̄) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂. The bound holds for any deviations that
+(a, w − w̄, w) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂. The bound holds for any deviations that
 add up to zero over subjects: where better ones than w_t − w̄ are known (`_best_deviation`), they are taken.
 """
 
@@ -109,10 +109,12 @@ def rounding_error(stack: Stack, W: Array, b: Array, scores: Array) -> Array:
     length = xp.sqrt(xp.sum(stack.trial_weight * _square_length(stack.X)[..., None], axis=(1, 2)))
     size = length * xp.sqrt(xp.sum(W**2, axis=(1, 2))) + xp.sqrt(xp.sum(b**2, axis=1))
     error = stack.objective(W, scores) + 2 * xp.sqrt(loss) * size
-    if stack.has_similarity:
+    if stack.has_quadratic:
         deviation = stack.deviation(W)
         spread, held = (xp.sqrt(xp.sum(part**2, axis=(1, 2))) for part in (deviation, deviation - stack.mapped(W)))
         error = error + 2 * stack.similarity * spread * held
+        if stack.ridge is not None:
+            error = error + stack.ridge * xp.sum(stack.mapped(W) ** 2, axis=(1, 2))
     return _MARGIN * float(xp.finfo(W.dtype).eps) * error
 
 
@@ -178,15 +180,14 @@ def _norms_and_limits(stack: Stack, v: Array) -> tuple[Array, Array]:
 def _bound(stack: Stack, W: Array, a: Array) -> tuple[Array, Array]:
     """Minus the gradient of the smooth part for a given a, (B, T, d, K), and the best dual value, (B, K)."""
     pull = matmul_transposed(stack.X, a * stack.y[..., None])
-    if not stack.has_similarity:
+    if not stack.has_quadratic:
         return pull, _best_dual(stack, W, None, a, pull)
-    twice, deviation = 2 * stack.similarity[:, None, None, :], stack.deviation(W)
-    descent = pull - twice * stack.drawn(deviation)
+    descent = pull - stack.quadratic_gradient(W)
     if not stack.compares_coefficients:
-        return descent, _best_dual(stack, W, deviation, a, descent)
+        return descent, _best_dual(stack, W, None, a, descent)
     own, fits = _best_deviation(stack, pull)
-    xp = namespace(W)
-    deviation, v = xp.where(fits, own, deviation), xp.where(fits, pull - twice * own, descent)
+    xp, twice = namespace(W), 2 * stack.similarity[:, None, None, :]
+    deviation, v = xp.where(fits, own, stack.deviation(W)), xp.where(fits, pull - twice * own, descent)
     return descent, _best_dual(stack, W, deviation, a, v)
 
 
@@ -209,14 +210,15 @@ def _best_deviation(stack: Stack, pull: Array) -> tuple[Array, Array]:
 
 
 def _best_dual(stack: Stack, W: Array, deviation: Array | None, a: Array, v: Array) -> Array:
-    """Max over feasible κ of D(κ) = κ S₁ − κ² S₂."""
+    """Max over feasible κ of D(κ) = κ S₁ − κ² S₂; deviations in the place of w_t − w̄, if any are given."""
     xp = namespace(v)
     linear, quadratic = stack.loss.dual_terms(a, stack.trial_weight)
     S1, S2 = xp.sum(linear, axis=(1, 2)), xp.sum(quadratic, axis=(1, 2))
-    if deviation is not None:
-        S2 = S2 + stack.similarity * xp.sum(deviation**2, axis=(1, 2))
+    if stack.has_quadratic:
+        own = stack.quadratic(W) if deviation is None else stack.similarity * xp.sum(deviation**2, axis=(1, 2))
+        S2 = S2 + own
         if stack.center is not None:
-            S1 = S1 - 2 * stack.similarity * xp.sum(deviation * stack.center, axis=(1, 2))
+            S1 = S1 - 2 * stack.similarity * xp.sum(stack.deviation(W) * stack.center, axis=(1, 2))
     if stack.penalty.is_norm:
         largest = _excess(stack, W, v)
         kappa_max = 1 / xp.where(largest > 0, largest, 1e-300)

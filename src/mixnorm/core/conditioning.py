@@ -5,10 +5,10 @@ matters. Neither changes a problem: with x' = (x − μ)/c, w' = c w and, beside
 
     x·w + b = x'·w' + b',     alpha ‖w‖ = (alpha/c) ‖w'‖,     alpha ½‖w‖² = (alpha/c²) ½‖w'‖²,
 
-and similarity becomes similarity/c², the centre c times itself; objective and gap stay. c is a power of two, so that
-nothing but x − μ is ever rounded. One μ serves all problems of a data set and subject: the means of folds differ from
-it by sampling error. Features are touched only where their offset is many times their spread, or their unit is far
-from 1: ordinary trials are neither copied nor changed by a bit.
+similarity and ridge become similarity/c² and ridge/c², the centre c times itself; objective and gap stay. c is a power
+of two, so that nothing but x − μ is ever rounded. One μ serves all problems of a data set and subject: the means of
+folds differ from it by sampling error. Features are touched only where their offset is many times their spread, or
+their unit is far from 1: ordinary trials are neither copied nor changed by a bit.
 """
 
 from dataclasses import dataclass, replace
@@ -84,7 +84,7 @@ class Conditioned:
 
 def condition(stack: Stack) -> Conditioned:
     """Return the problems of a stack in units that floating point likes; the stack itself where it is so already."""
-    stack = _without_idle_similarity(stack)
+    stack = _without_idle_metric(stack)
     weight = namespace(stack.X).sum(stack.trial_weight, axis=-1)  # of a trial in any of the problems, (B, T, n)
     found, square = Conditioned(stack), _mean_square(stack.X, weight)
     if not _is_safe(square):
@@ -108,6 +108,7 @@ def _scaled(found: Conditioned, unit: Array) -> Conditioned:
         alpha=own.alphas(stack.alpha),
         similarity=own.similarities(stack.similarity),
         center=None if stack.center is None else stack.center * wide,
+        ridge=own.similarities(stack.ridge),
     )
     return Conditioned(stack, found.mean, unit if found.unit is None else unit * found.unit)
 
@@ -119,9 +120,9 @@ def _centred(found: Conditioned, offsets: Array) -> Conditioned:
     return replace(found, stack=replace(found.stack, X=X), mean=mean)
 
 
-def _without_idle_similarity(stack: Stack) -> Stack:
-    """Drop what compares subjects where there is nobody to be similar to."""
-    if stack.has_similarity or stack.metric is None:
+def _without_idle_metric(stack: Stack) -> Stack:
+    """Drop the metric where no term uses it: there is nobody to be similar to, and no ridge."""
+    if stack.has_quadratic or stack.metric is None:
         return stack
     return replace(stack, metric=None)
 

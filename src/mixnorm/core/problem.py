@@ -8,8 +8,8 @@ A stack holds B independent data sets, T coupled subjects each, and K problems o
 for every one of the B × K problems, p = s / Σ s. A fold is a 0/1 column of s, a bootstrap an integer one, the
 adaptive norm a column of β; subjects with fewer trials are padded with trials of weight zero. v_t = R_t w_t are the
 coordinates in which subjects are compared (`mixnorm.core.metric`); without a metric v_t = w_t. A new subject is
-regularised towards others whose classifiers are fixed: then a given centre c stands in the place of the mean v̄. With
-one subject, c = 0 and similarity = ridge / 2 the term is a ridge penalty, ridge · ½ w'N w.
+regularised towards others whose classifiers are fixed: then a given centre c stands in the place of the mean v̄. A
+ridge penalty ridge · ½ Σ_t ‖v_t‖² = ridge · ½ Σ_t w_t'N_t w_t can stand beside all this.
 """
 
 from collections.abc import Sequence
@@ -52,6 +52,8 @@ class Stack:
         What every v_t is regularised towards, (B, T, D, K) with a metric; None: their mean v̄.
     metric : Metric or None
         R_t of v_t = R_t w_t; None: the identity.
+    ridge : array of shape (B, K), or None
+        Strength of ½ Σ_t ‖v_t‖²; None: 0.
     """
 
     X: Array
@@ -66,6 +68,7 @@ class Stack:
     loss: SquaredHinge = field(default_factory=SquaredHinge)
     center: Array | None = None
     metric: Metric | None = None
+    ridge: Array | None = None
 
     @classmethod
     def single(cls, X: Array, y: Array, *, sample_weight: Array, group_weights: Array, **rest) -> "Stack":
@@ -122,7 +125,12 @@ class Stack:
     @property
     def compares_coefficients(self) -> bool:
         """Whether subjects are compared with each other by their coefficients as they are."""
-        return self.X.shape[1] > 1 and self.center is None and self.metric is None
+        return self.X.shape[1] > 1 and self.center is None and self.metric is None and self.ridge is None
+
+    @property
+    def has_quadratic(self) -> bool:
+        """Whether there is a similarity or a ridge term."""
+        return self.has_similarity or self.ridge is not None
 
     def with_alpha(self, alpha: Array, similarity: Array | None = None) -> "Stack":
         """Return the same stack at other alphas, and at other similarities if given, (B, K)."""
@@ -145,6 +153,7 @@ class Stack:
             similarity=rectangle(self.similarity),
             center=None if self.center is None else rectangle(self.center),
             metric=None if self.metric is None else self.metric.take(rows),
+            ridge=None if self.ridge is None else rectangle(self.ridge),
         )
 
     def only(self, kept: np.ndarray) -> "Stack":
@@ -166,7 +175,8 @@ class Stack:
 
     def last(self) -> "Stack":
         """Return the stack of the last problem of every data set alone."""
-        names = ["sample_weight", "alpha", "group_weights", "similarity"] + ["center"] * (self.center is not None)
+        names = ["sample_weight", "alpha", "group_weights", "similarity"]
+        names += [name for name in ("center", "ridge") if getattr(self, name) is not None]
         return replace(self, **{name: getattr(self, name)[..., -1:] for name in names})
 
     def start(self) -> tuple[Array, Array]:
@@ -202,19 +212,32 @@ class Stack:
         return deviation if self.metric is None else self.metric.adjoint(deviation)
 
     def descent(self, W: Array, a: Array) -> Array:
-        """X_t'(a_t∘y_t) − 2 similarity R_t'(v_t − v̄): minus the gradient of the smooth part, (B, T, d, K)."""
+        """Minus the gradient of the smooth part, X_t'(a_t∘y_t) less that of `quadratic`, (B, T, d, K)."""
         v = matmul_transposed(self.X, a * self.y[..., None])
-        if self.has_similarity:
-            v = v - 2 * self.similarity[:, None, None, :] * self.drawn(self.deviation(W))
+        if self.has_quadratic:
+            v = v - self.quadratic_gradient(W)
         return v
 
+    def quadratic(self, W: Array) -> Array:
+        """Similarity Σ_t ‖v_t − v̄‖² + ridge ½ Σ_t ‖v_t‖², (B, K)."""
+        xp = namespace(W)
+        value = self.similarity * xp.sum(self.deviation(W) ** 2, axis=(1, 2))
+        if self.ridge is not None:
+            value = value + self.ridge / 2 * xp.sum(self.mapped(W) ** 2, axis=(1, 2))
+        return value
+
+    def quadratic_gradient(self, W: Array) -> Array:
+        """2 similarity R_t'(v_t − v̄) + ridge R_t'v_t, (B, T, d, K)."""
+        gradient = 2 * self.similarity[:, None, None, :] * self.drawn(self.deviation(W))
+        if self.ridge is not None:
+            gradient = gradient + self.ridge[:, None, None, :] * self.drawn(self.mapped(W))
+        return gradient
+
     def smooth(self, W: Array, scores: Array) -> Array:
-        """Mean loss plus similarity term, (B, K)."""
+        """Mean loss plus similarity and ridge terms, (B, K)."""
         xp = namespace(W)
         loss = xp.sum(self.trial_weight * self.loss.value(self.y[..., None] * scores), axis=(1, 2))
-        if self.has_similarity:
-            loss = loss + self.similarity * xp.sum(self.deviation(W) ** 2, axis=(1, 2))
-        return loss
+        return loss + self.quadratic(W) if self.has_quadratic else loss
 
     def objective(self, W: Array, scores: Array) -> Array:
         """Value of every problem, (B, K)."""

@@ -24,8 +24,9 @@ class _FreeCoordinates:
     """The unpenalised coordinates θ (T, p) of one problem: margins of subject t = offset_t + E_t θ_t.
 
     E (T, n, p) has one column per unpenalised feature (signed by y), then one for the intercept. The similarity term
-    is similarity Σ_t ‖v_t − v̄‖² of v_t = maps_t θ_t[:m] + held_t, or ‖v_t‖² where there is a fixed centre, which is
-    then subtracted in ``held`` (T, D); maps (T, D, m) is the identity, or the free columns of the metric's roots.
+    is similarity Σ_t ‖v_t − v̄‖² of v_t = maps_t θ_t[:m] + held_t, or similarity Σ_t ‖v_t − c_t‖² with a fixed
+    centre c (T, D), and the ridge term ridge ½ Σ_t ‖v_t‖²; maps (T, D, m) is the identity, or the free columns of the
+    metric's roots.
     """
 
     E: np.ndarray
@@ -34,8 +35,14 @@ class _FreeCoordinates:
     similarity: float
     maps: np.ndarray
     held: np.ndarray
-    to_mean: bool
+    center: np.ndarray | None
     aligned: bool
+    ridge: float
+
+    @property
+    def to_mean(self) -> bool:
+        """Whether the mean over subjects stands in the place of a centre."""
+        return self.center is None
 
     @property
     def coefficients(self) -> slice:
@@ -50,23 +57,34 @@ class _FreeCoordinates:
         """E_t'v_t of every subject, (T, p)."""
         return np.matmul(self.E.transpose(0, 2, 1), v[..., None])[..., 0]
 
+    def mapped(self, theta: np.ndarray) -> np.ndarray:
+        """v_t, (T, D)."""
+        return np.matmul(self.maps, theta[:, self.coefficients, None])[..., 0] + self.held
+
     def pull(self, theta: np.ndarray) -> np.ndarray:
         """√similarity (v_t − v̄), (T, D): its squares are the similarity term."""
-        v = np.matmul(self.maps, theta[:, self.coefficients, None])[..., 0] + self.held
-        return np.sqrt(self.similarity) * (v - v.mean(axis=0) if self.to_mean else v)
+        v = self.mapped(theta)
+        return np.sqrt(self.similarity) * (v - (v.mean(axis=0) if self.center is None else self.center))
+
+    def quadratic(self, theta: np.ndarray) -> float:
+        """Similarity and ridge term."""
+        value = float(np.sum(self.pull(theta) ** 2))
+        return value + self.ridge / 2 * float(np.sum(self.mapped(theta) ** 2)) if self.ridge else value
 
     def gradient(self, theta: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """Of the loss plus the similarity term, a (T, n) being the dual variable at θ."""
+        """Of the loss plus the similarity and the ridge term, a (T, n) being the dual variable at θ."""
         out = -self.sums(a)
-        out[:, self.coefficients] += (
-            2 * np.sqrt(self.similarity) * np.matmul(self.pull(theta)[:, None], self.maps)[:, 0]
-        )
+        slope = 2 * np.sqrt(self.similarity) * self.pull(theta)
+        if self.ridge:
+            slope = slope + self.ridge * self.mapped(theta)
+        out[:, self.coefficients] += np.matmul(slope[:, None], self.maps)[:, 0]
         return out
 
     def newton_step(self, curvature: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """Solve (H + the similarity term's Hessian) step = −gradient, H_t = E_t' diag(curvature_t) E_t; least squares.
 
-        With D_t = H_t + 2 similarity J_t'J_t, J_t being maps_t on the coefficients, and z the mean of the J_t step_t,
+        H_t contains the ridge term as well. With D_t = H_t + 2 similarity J_t'J_t, J_t being maps_t on the
+        coefficients, and z the mean of the J_t step_t,
 
             step_t = D_t⁺ (2 similarity J_t'z − gradient_t),
             (I − 2 similarity mean_t(J_t D_t⁺ J_t')) z = −mean_t(J_t D_t⁺ gradient_t).
@@ -75,9 +93,12 @@ class _FreeCoordinates:
         """
         J, (T, _, p) = self.coefficients, self.E.shape
         H = np.matmul(self.E.transpose(0, 2, 1) * curvature[:, None, :], self.E)
+        square = np.matmul(self.maps.transpose(0, 2, 1), self.maps)
+        if self.ridge:
+            H[:, J, J] += self.ridge * square
         D = H.copy()
         if T > 1 or not self.to_mean:
-            D[:, J, J] += 2 * self.similarity * np.matmul(self.maps.transpose(0, 2, 1), self.maps)
+            D[:, J, J] += 2 * self.similarity * square
         inverse = np.linalg.pinv(D, rcond=p * np.finfo(float).eps, hermitian=True)
         right = -gradient
         if self.to_mean and T > 1 and self.similarity > 0:
@@ -87,7 +108,10 @@ class _FreeCoordinates:
         return np.matmul(inverse, right[..., None])[..., 0]
 
     def _coupling(self, inverse: np.ndarray, H: np.ndarray) -> np.ndarray:
-        """I − 2 similarity mean_t(J_t D_t⁺ J_t'), (D, D); for the identity as J D⁺ H J', in which nothing cancels."""
+        """I − 2 similarity mean_t(J_t D_t⁺ J_t'), (D, D); for the identity as J D⁺ H J', in which nothing cancels.
+
+        H contains the ridge term here, D the similarity term as well.
+        """
         J = self.coefficients
         if not self.aligned:
             return np.matmul(inverse[:, J], H[:, :, J]).mean(axis=0)
@@ -128,15 +152,15 @@ def equality_residual(stack: Stack, W: Array, b: Array, a: Array) -> tuple[Array
     sum: what a large similarity leaves of the difference between subjects has no part in it.
     """
     a_new = np.array(to_numpy(a))
-    drawn, size = to_numpy(stack.drawn(stack.deviation(W))), to_numpy(_terms_of_drawn(stack, W))
+    slope, size = to_numpy(stack.quadratic_gradient(W)), to_numpy(_terms_of_drawn(stack, W))
     lacks, w, c = np.zeros((2, a.shape[0], a.shape[-1])), to_numpy(W), to_numpy(b)
     for i in range(a.shape[0]):
         for k in range(a.shape[-1]):
             free = _free_coordinates(stack, W, i, k)
             target = np.zeros((a.shape[1], free.E.shape[2]))
-            target[:, free.coefficients] = 2 * free.similarity * drawn[i][:, free.features, k]
+            target[:, free.coefficients] = slope[i][:, free.features, k]
             terms = np.zeros_like(target)
-            terms[:, free.coefficients] = 2 * free.similarity * size[i][:, free.features, k]
+            terms[:, free.coefficients] = (2 * free.similarity + free.ridge) * size[i][:, free.features, k]
             theta = np.concatenate([w[i][:, free.features, k], c[i, :, k, None]], axis=1)[:, : free.E.shape[2]]
             before = a_new[i, :, :, k].copy()
             if stack.compares_coefficients and free.similarity > 0:
@@ -192,28 +216,29 @@ def _free_coordinates(stack: Stack, W: Array, i: int, k: int) -> _FreeCoordinate
     if stack.fit_intercept:
         signed = np.concatenate([signed, y[:, :, None]], axis=-1)
     similarity, weight = float(to_numpy(stack.similarity)[i, k]), to_numpy(stack.trial_weight)[i, :, :, k]
-    maps, held = _maps_and_held(stack, to_numpy(W)[i, :, :, k], features, i, k)
-    return _FreeCoordinates(
-        signed, weight, features, similarity, maps, held, stack.center is None, stack.metric is not None
-    )
+    maps, held = _maps_and_held(stack, to_numpy(W)[i, :, :, k], features, i)
+    center = None if stack.center is None else to_numpy(stack.center)[i, :, :, k]
+    if center is not None and stack.metric is None:
+        center = center[:, features]
+    ridge = 0.0 if stack.ridge is None else float(to_numpy(stack.ridge)[i, k])
+    return _FreeCoordinates(signed, weight, features, similarity, maps, held, center, stack.metric is not None, ridge)
 
 
-def _maps_and_held(stack: Stack, W: np.ndarray, features: np.ndarray, i: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """What makes v_t of the free coefficients, and what the held ones among W (T, d) make of it, less the centre."""
-    T, d = W.shape
-    center = np.zeros((T, d)) if stack.center is None else to_numpy(stack.center)[i, :, :, k]
+def _maps_and_held(stack: Stack, W: np.ndarray, features: np.ndarray, i: int) -> tuple[np.ndarray, np.ndarray]:
+    """What makes v_t of the free coefficients, and what the held ones among W (T, d) make of it."""
+    T, m = len(W), len(features)
     if stack.metric is None:
-        return np.broadcast_to(np.eye(len(features)), (T, len(features), len(features))), -center[:, features]
+        return np.broadcast_to(np.eye(m), (T, m, m)), np.zeros((T, m))
     metric, rest = stack.metric.data_set(i), W.copy()
     rest[:, features] = 0.0
-    return metric.columns(features)[0], metric.apply(rest[None, ..., None])[0, ..., 0] - center
+    return metric.columns(features)[0], metric.apply(rest[None, ..., None])[0, ..., 0]
 
 
 def _newton(free: _FreeCoordinates, loss, offset: np.ndarray, theta: np.ndarray) -> np.ndarray:
     """Minimise Σ p ℓ(offset + E θ) + the similarity term by Newton's method with halving."""
 
     def value(theta):
-        return np.sum(free.weight * loss.value(offset + free.scores(theta))) + np.sum(free.pull(theta) ** 2)
+        return np.sum(free.weight * loss.value(offset + free.scores(theta))) + free.quadratic(theta)
 
     def gradient_at(theta):
         return free.gradient(theta, loss.dual_variable(offset + free.scores(theta), free.weight))

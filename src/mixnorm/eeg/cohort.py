@@ -13,15 +13,20 @@ from mixnorm.core.schema import Many, SchemaError, Text, check
 from mixnorm.eeg.decoder import NESTED, Decoder, nested_classifier, scaler_arrays, scaler_from
 from mixnorm.eeg.decoder_schema import check_decoder
 from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.evidence import USUAL_CORRELATION, flash_correlation
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording
 from mixnorm.eeg.scaling import ChannelScaler
 from mixnorm.eeg.splitting import InOrder
+from mixnorm.estimators.calibration import fit_sigmoid, plain
 from mixnorm.subjects.multitask_cv import MultiTaskGroupSVCCV
 from mixnorm.subjects.single import single_classifier
 
 #: Keys of the header that are not those of the decoder of one subject.
 _OF_COHORT = ("classifier", "classifier_class", "subjects")
+#: Smallest number of trials of each class on which the probabilities of a new subject are calibrated: two in each of
+#: three folds.
+_FEWEST_TO_CALIBRATE = 6
 
 
 def default_joint_classifier(**options: Any) -> MultiTaskGroupSVCCV:
@@ -153,7 +158,9 @@ class CohortDecoder:
         Returns
         -------
         Decoder
-            On the electrodes of the joint fit, with the scale of the new subject.
+            On the electrodes of the joint fit, with the scale of the new subject. Its probabilities are calibrated on
+            the scores of labelled trials that were held out in turn; where these are fewer than six of a class, on
+            the held-out scores of the known subjects.
         """
         # All channels: `adapt` takes trials of the shape of the joint fit, whatever its classifiers use of them.
         matched = [self._plain().matched(recording, self.ch_names) for recording in recordings]
@@ -161,11 +168,30 @@ class CohortDecoder:
         scaler = self.preparation.scaler().fit(design.X)
         known = (design.y != UNKNOWN) & labels
         model = MultiTaskGroupSVCCV._from_archive(*self.classifier._to_archive())  # a copy that `adapt` may change
-        if known.any():
-            model.adapt(scaler.transform(design.X[known]), design.y[known], subject="new")
-        else:
+        if not known.any():
             model.adapt(scaler.transform(design.X), subject="new")
-        return self._decoder(scaler, single_classifier(model, "new"))
+            return self._decoder(scaler, single_classifier(model, "new"))
+        X, y = design.X[known], design.y[known]
+        model.adapt(scaler.transform(X), y, subject="new")
+        scores = self._held_out_scores(model, X, y, design.trial_groups()[known])
+        single, correlation = single_classifier(model, "new"), USUAL_CORRELATION
+        if scores is not None:
+            single.out_of_fold_scores_ = scores
+            single.calibration_ = plain(fit_sigmoid(scores, np.where(y == 1, 1.0, -1.0), np.ones(len(y))))
+            correlation = flash_correlation(scores, y, design.stimulus[known], design.character[known])
+        return replace(self._decoder(scaler, single), flash_correlation=correlation)
+
+    def _held_out_scores(
+        self, model: MultiTaskGroupSVCCV, X: NDArray[np.float64], y: NDArray[np.int64], groups: NDArray[np.int64]
+    ) -> NDArray[np.float64] | None:
+        """Score every calibration trial by an adaptation to the others; None where a class has too few trials."""
+        if np.bincount(y, minlength=2).min() < _FEWEST_TO_CALIBRATE:
+            return None
+        scores = np.empty(len(y))
+        for train, test in InOrder().split(X, groups=groups):
+            scaler = self.preparation.scaler().fit(X[train])
+            scores[test] = model._adapted_scores(scaler.transform(X[train]), y[train], scaler.transform(X[test]))
+        return scores
 
     def _plain(self) -> Decoder:
         return self._decoder(None, None)

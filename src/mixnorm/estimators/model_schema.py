@@ -272,6 +272,7 @@ JOINT = SUBJECTS | Record(
         "_noise_features": or_none(Array("i", "F", low=0, below="d")),
         "_noise_name": or_none(Word(*NOISES)),
         "_n_joint": Whole(1),
+        "_trials_of_mean": Number(0, inf),
         "transfer_auc_": or_none(Number(0, 1)),
         "_mean_score": Number(),
         "_covariance_features": Array("i", "D", low=0, below="d"),
@@ -287,13 +288,13 @@ JOINT_GRID = Record(
     {
         "alpha_": _POSITIVE,
         "similarity_": _NOT_NEGATIVE,
-        "alphas_": Array("f", "A", low=0),
+        "alphas_": Array("f", "...", "A", low=0),  # several ridges are the first axis
         # one for each alpha where they are in units of it
         "similarities_": Either(Array("f", "S", low=0), Array("f", "S", "A", low=0)),
-        "scores_": Array("f", "S", "A", "K"),
-        "n_selected_": Array("i", "S", "A", low=0),
+        "scores_": Array("f", "...", "S", "A", "K"),
+        "n_selected_": Array("i", "...", "S", "A", low=0),
     },
-    {"calibrations_": Pairs(or_none(Label()), _CALIBRATION)},
+    {"calibrations_": Pairs(or_none(Label()), _CALIBRATION), "ridge_": _NOT_NEGATIVE},
 )
 
 #: "path" has norms and an alpha, "elimination" an order.

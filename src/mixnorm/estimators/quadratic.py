@@ -1,8 +1,8 @@
 r"""The quadratic part of a penalty, ½ w'N w, where N is the identity or a covariance of the noise.
 
 With ``penalty="l2"`` it is the penalty, alpha · ½ w'N w. In the coordinates v = R w, N = R'R, that is the plain
-ℓ2 problem on whitened trials z = R⁻'x: x·w = z·v and w'N w = ‖v‖². Beside a norm it is ridge · ½ w'N w, which a stack
-holds as a similarity term with the centre 0 and the metric N: ridge/2 · ‖R w‖².
+ℓ2 problem on whitened trials z = R⁻'x: x·w = z·v and w'N w = ‖v‖². Beside a norm it is ridge · ½ w'N w, the ridge term
+of a stack with the metric N.
 
 An estimate of the noise is made of the training trials of the problem at hand. Each fold has its own, so that it
 becomes a data set of its own in the stack that is solved.
@@ -186,20 +186,15 @@ def _whitened(stack: Stack, noise: Noise) -> _Prepared:
 
 
 def _beside_a_norm(stack: Stack, term: Quadratic) -> _Prepared:
-    """Beside a norm: ridge · ½ w'N w as a similarity term with the centre 0, on the features that N covers."""
+    """Beside a norm: ridge · ½ w'N w, on the features that N covers."""
     features, metrics, reduced = np.arange(stack.groups.n_features), [], stack
     if term.noise is not None:
         features, metrics = term.noise.features, term.noise.metrics
         reduced = stack.only(term.noise.covered)
     if len(metrics) > 1:
         reduced = _as_data_sets(reduced)
-    B, T, _, d, K = reduced.shape
-    prepared = replace(
-        reduced,
-        similarity=np.full((B, K), term.ridge / 2),
-        center=np.zeros((B, T, d, K)),
-        metric=join_metrics(metrics) if metrics else None,
-    )
+    strength = np.full((reduced.shape[0], reduced.shape[-1]), term.ridge)
+    prepared = replace(reduced, ridge=strength, metric=join_metrics(metrics) if metrics else None)
     return _Prepared(prepared, features, [], stack.groups.n_features)
 
 
@@ -233,8 +228,8 @@ def solve_with(
     return quadratic.solve(stack, alphas, options, n_jobs)
 
 
-def check_quadratic(noise, ridge, penalty: str, n_features: int) -> None:
-    """Check the parameters noise and ridge; refuse combinations that would have no effect."""
+def check_ridge(ridge, penalty: str) -> float:
+    """Return ridge as a float; refuse values that are not finite or below 0, and ℓ2, whose strength is alpha."""
     if not (isinstance(ridge, float | int | np.number) and np.isfinite(ridge) and ridge >= 0):
         raise ValueError(
             f"Invalid value for the 'ridge' parameter. Allowed are finite values from 0, but got {ridge!r} instead."
@@ -244,6 +239,12 @@ def check_quadratic(noise, ridge, penalty: str, n_features: int) -> None:
             f"ridge={ridge!r} cannot be used with penalty='l2', which is a ridge penalty itself: set its strength by "
             "alpha, and ridge=0."
         )
+    return float(ridge)
+
+
+def check_quadratic(noise, ridge, penalty: str, n_features: int) -> None:
+    """Check the parameters noise and ridge; refuse combinations that would have no effect."""
+    check_ridge(ridge, penalty)
     if noise is None:
         return
     check_noise(noise, n_features)

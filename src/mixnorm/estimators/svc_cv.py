@@ -235,7 +235,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
 
         With ℓ1 and ℓ2, q has no effect.
         """
-        grids = [_values(getattr(self, name), name) for name in _CHOSEN]
+        grids = [as_list(getattr(self, name), name) for name in _CHOSEN]
         return [Objective.of(self, q, ridge, share) for share, ridge, q in product(*grids)]
 
     def _columns(self, weights: np.ndarray, signs: np.ndarray, folds: list[Fold]) -> np.ndarray:
@@ -312,7 +312,7 @@ class _Grid:
     options: SolverOptions
 
 
-def _values(given, name: str) -> list:
+def as_list(given, name: str) -> list:
     """Return a single value or a sequence of values as a list."""
     values = list(np.atleast_1d(np.asarray(given, dtype=object)))
     if not values:

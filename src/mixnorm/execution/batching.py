@@ -44,7 +44,7 @@ class _Request:
         _, T, n, d, K = stack.shape
         shared = (T, d, K, len(self.alphas), int(2 * np.log2(n)), stack.fit_intercept, self.similarities is None)
         penalty = (type(stack.penalty).__name__, getattr(stack.penalty, "q", None), stack.groups.index.tobytes())
-        terms = (stack.center is None, None if stack.metric is None else stack.metric.kind())
+        terms = (stack.center is None, stack.ridge is None, None if stack.metric is None else stack.metric.kind())
         return (*shared, *terms, *penalty, self.options, type(stack.loss).__name__)
 
     def content(self) -> tuple:
@@ -53,7 +53,7 @@ class _Request:
         The trials are compared by their address, because `_KnownTrials` replaces equal trials by the same array.
         """
         stack = self.stack
-        own = [stack.y, stack.sample_weight, stack.group_weights, stack.similarity, stack.center]
+        own = [stack.y, stack.sample_weight, stack.group_weights, stack.similarity, stack.center, stack.ridge]
         parts = [*own, self.alphas, self.similarities]
         parts += [] if stack.metric is None else stack.metric.arrays()
         return _address(stack.X), *(None if part is None else part.tobytes() for part in parts)
@@ -271,7 +271,8 @@ def _merge(stacks: list[Stack]) -> Stack:
 
 def _merge_problems(stacks: list[Stack], n: int) -> dict[str, Any]:
     """Return the fields of a merged stack other than the trials X and y."""
-    names = ["alpha", "group_weights", "similarity"] + ["center"] * (stacks[0].center is not None)
+    names = ["alpha", "group_weights", "similarity"]
+    names += [name for name in ("center", "ridge") if getattr(stacks[0], name) is not None]  # of all, or of none
     joined: dict[str, Any] = {name: np.concatenate([getattr(stack, name) for stack in stacks]) for name in names}
     metrics = [stack.metric for stack in stacks if stack.metric is not None]  # of all, or of none: see `kind`
     if metrics:

@@ -13,7 +13,7 @@ from mixnorm.execution.threads import few_threads
 from mixnorm.solvers import SOLVERS, Newton, StackedNewton, WindowsNewton
 
 #: The arrays of a stack that are copied to a device.
-_ARRAYS = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center")
+_ARRAYS = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center", "ridge")
 
 
 @dataclass(frozen=True)

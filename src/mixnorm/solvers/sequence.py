@@ -29,6 +29,7 @@ def side_by_side(stacks: list[Stack]) -> Stack:
         sample_weight=repeated(first.sample_weight),
         group_weights=xp.concat([stack.group_weights for stack in stacks], axis=-1),
         center=None if first.center is None else repeated(first.center),
+        ridge=None if first.ridge is None else repeated(first.ridge),
         alpha=xp.concat([stack.alpha for stack in stacks], axis=-1),
         similarity=xp.concat([stack.similarity for stack in stacks], axis=-1),
     )

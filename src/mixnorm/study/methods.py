@@ -112,7 +112,7 @@ def _sensor_svm(
 
 
 def _noise_svm(train: Training, X: NDArray, _who: NDArray, settings: Settings, *, method: str) -> Outcome:
-    """An SVM with the noise covariance, reduced where the classes differ; alpha is chosen on the automatic grid, not on that of the plan."""
+    """An SVM with ``noise="evoked"``; alpha is chosen on the automatic grid, not on that of the plan."""
     model = GroupSVCCV(20, cv=inner_folds(train, settings), **SETTINGS[method]).fit(train.X, train.y)
     chosen = {"alpha": model.alpha_, "ridge": model.ridge_ or None, "dual_gap": model.dual_gap_}
     return Outcome(model.decision_function(X), np.isin(np.arange(X.shape[1]), model.selected_groups_), chosen)

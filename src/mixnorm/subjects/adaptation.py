@@ -5,8 +5,9 @@ subjects is fixed, and
 
     Σ_i s_i max(0, 1 − y_i (x_i·w + b))² / Σ_i s_i + strength (w − w̄)'M(w − w̄) + alpha Σ_g β_g ‖w_g‖_q
 
-is minimised over w and b on the trials of this subject. M is the identity for a subject in ``asymmetric``; for a new
-subject it is computed from the trials of the known subjects, or from its own noise (`mixnorm.subjects.prior`).
+is minimised over w and b on the trials of this subject. M is the identity for a subject in ``asymmetric``, for whom
+the ridge term ridge · ½ w'M w of the joint problem is added; for a new subject it is computed from the trials of the
+known subjects, or from its own noise (`mixnorm.subjects.prior`).
 
 With strength = ∞ the solution is w = w̄ with an intercept fitted to this subject; with strength = 0 the other subjects
 have no influence.
@@ -26,6 +27,7 @@ from mixnorm.estimators.folds import Fold, auc
 from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.objective import Objective, warn_unconverged
 from mixnorm.execution import SolverOptions, on_device, solve
+from mixnorm.subjects.joint import with_ridge
 
 #: Strengths that `adapt` considers, in decreasing order, in units of the mean square of the new subject's features.
 STRENGTHS = np.concatenate([[np.inf], np.geomspace(1e2, 1e-3, 11), [0.0]])
@@ -61,6 +63,8 @@ class AdaptationProblem:
         M on the m features of the usable sensors; None: the identity.
     rough : bool
         Whether the fits serve only to compare AUCs, for which no certificate is needed.
+    ridge : float
+        Strength of ½ w'M w.
     alphas_in_unit : float
         How many times alpha is added to the unit of the strengths.
     """
@@ -74,6 +78,7 @@ class AdaptationProblem:
     group_weights: np.ndarray
     metric: Metric | None = None
     rough: bool = False
+    ridge: float = 0.0
     alphas_in_unit: float = 0.0
 
     @property
@@ -122,7 +127,7 @@ class AdaptationProblem:
             center=(center * problems)[None, None],
             metric=self.metric,
         )
-        return stack, features
+        return with_ridge(stack, self.ridge), features
 
     def _finite(self, stack: Stack, strengths: np.ndarray) -> list[Solution]:
         if not len(strengths):

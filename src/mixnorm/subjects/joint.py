@@ -8,6 +8,7 @@ import numpy as np
 from mixnorm.core.problem import Stack
 from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.objective import Objective
+from mixnorm.estimators.quadratic import check_ridge
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +124,15 @@ def joint_stack(
 ) -> Stack:
     """Return K joint problems over the subjects, for weights (n, K); alpha and similarity are set later."""
     single = objective.stack(trials, signs, weights)
-    return replace(
+    stack = replace(
         single,
         X=subjects.pad(trials.matrix)[None],
         y=subjects.pad(signs, 1.0)[None],
         sample_weight=subjects.pad(weights)[None],
     )
+    return with_ridge(stack, check_ridge(objective.ridge, objective.penalty))
+
+
+def with_ridge(stack: Stack, ridge: float) -> Stack:
+    """Return the stack, B = 1, with a ridge term; 0: without."""
+    return replace(stack, ridge=np.full((1, stack.shape[-1]), ridge) if ridge > 0 else None)

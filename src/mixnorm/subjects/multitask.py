@@ -3,7 +3,7 @@
 import numpy as np
 
 from mixnorm.estimators.inputs import all_or_nothing
-from mixnorm.estimators.objective import Objective, check_alpha, warn_unconverged
+from mixnorm.estimators.objective import check_alpha, warn_unconverged
 from mixnorm.estimators.svc import second_stage, warn_zero_model
 from mixnorm.execution import SolverOptions
 from mixnorm.subjects.joint import check_subject_classes, joint_stack
@@ -23,7 +23,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
     MGSVM-2 with ``similarity=0`` and MGSVM-2s with ``similarity>0``.
     Alternatively Ω(W) = ‖W‖₁ (``"l1"``) or ½‖W‖² (``"l2"``). With one subject this is `GroupSVC`. With ``noise``
     the similarity is Σ_t ‖R_t w_t − mean‖² and the ℓ2 penalty ½ Σ_t ‖R_t w_t‖², R_t = N_t^½ being the symmetric root
-    of the noise covariance of subject t.
+    of the noise covariance of subject t. To a norm, ridge · ½ Σ_t ‖R_t w_t‖² may be added.
 
     Parameters
     ----------
@@ -40,9 +40,13 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         Covariance N_t of the ongoing activity of each subject: an estimate by name, as in `GroupSVC`, made of the
         trials of each subject; a matrix for all; or a dict with a name or a matrix for each subject. Classifiers are
         then compared in the coordinates R_t w_t, where the activity of every subject is white: it differs more between
-        subjects than their responses do. With ``penalty="l2"`` N_t is the metric of the penalty as well. With
-        ``"group"`` and ``"l1"``, which select sensors by the w_t, it is not, and ``ridge`` is not available here.
+        subjects than their responses do. With ``penalty="l2"`` N_t is the metric of the penalty as well, with
+        ``"group"`` and ``"l1"``, which select sensors by the w_t, that of ``ridge``.
         ``penalty="l2", noise="structured"`` decodes best from few trials (benchmarks/many_subjects.md).
+    ridge : float
+        Strength of ½ Σ_t w_t'N_t w_t beside ``"group"`` or ``"l1"``; without ``noise`` an elastic net. 0: none.
+        Refused with ``"l2"``, whose strength is alpha. A new subject (`adapt`) is regularised by its distance from
+        the mean instead.
     groups : one label per column of a 2-D X
         The sensor of every feature; None: every column is a sensor. Must be None for epochs (trials, channels, times).
     group_weights : array in the order of ``groups_``, or dict by label
@@ -54,7 +58,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
     asymmetric : list of subjects or None
         Subjects that are regularised towards the mean of the others but do not influence the others. The joint
         problem is solved without them; then mean loss + similarity ‖w − w̄‖² + alpha Σ_g β_g ‖w_g‖_q is minimised on
-        the trials of each, with the mean w̄ of the others fixed. With ``noise`` the second term is
+        the trials of each, with the mean w̄ of the others fixed, and with ``ridge``. With ``noise`` the second term is
         similarity ‖R w − v̄‖², where v̄ is the mean of the R_t w_t and R the root of the noise of this subject (see
         `adapt`). A subject with trials of one class only gets the mean classifier, with ``noise`` the w with the
         smallest ‖R w − v̄‖².
@@ -144,6 +148,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         penalty="group",
         q=2.0,
         noise=None,
+        ridge=0.0,
         groups=None,
         group_weights=None,
         adaptive=False,
@@ -161,6 +166,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         self.penalty = penalty
         self.q = q
         self.noise = noise
+        self.ridge = ridge
         self.groups = groups
         self.group_weights = group_weights
         self.adaptive = adaptive
@@ -208,7 +214,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
             The fitted model.
         """
         alpha, similarity = check_alpha(self.alpha), check_similarity(self.similarity)
-        objective, options = Objective.without_noise(self, self.q), SolverOptions.of(self)
+        objective, options = self._objective(self.ridge), SolverOptions.of(self)
         data = self._read(X, y, subjects, sample_weight)
         joint = self._joint(data)
         weights = self._balanced(joint, joint.weights)
@@ -233,6 +239,9 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
 
     def _similarity(self) -> float:
         return float(self.similarity)
+
+    def _ridge(self) -> float:
+        return float(self.ridge)
 
 
 def check_similarity(similarity) -> float:

@@ -21,7 +21,7 @@ from mixnorm.subjects.classifier import SubjectClassifier, SubjectTrials
 from mixnorm.subjects.joint import check_asymmetric, check_label, check_subject_classes
 from mixnorm.subjects.new_subject_metric import new_subject_metric, within_covariance
 from mixnorm.subjects.noise import JointNoise
-from mixnorm.subjects.prior import NoisePrior, Placed, PlainPrior, Prior, new_subject_alpha
+from mixnorm.subjects.prior import TRIALS_OF_MEAN, NoisePrior, Placed, PlainPrior, Prior, new_subject_alpha
 from mixnorm.subjects.rehearsal import CHANCE, Rehearsal, expected_gains
 
 #: Smallest number of trials of each class from which an AUC is computed to judge a transfer; with fewer it is mostly
@@ -59,7 +59,8 @@ class MultiTaskClassifier(SubjectClassifier):
 
         With ``noise`` the mean v̄ of the known subjects' R_t w_t replaces w̄, and the regularisation is
         strength ‖R w − v̄‖². R is the root of the noise of the new subject, estimated from its n trials and drawn
-        towards the mean over known subjects as if that were of two more trials. With ``penalty="l2"`` alpha is
+        towards the mean over known subjects as if that were of two more trials, or of 20 more where that was better
+        in the trial of adaptation on the known subjects. With ``penalty="l2"`` alpha is
         multiplied by the number of known subjects, as in the joint problem, where their losses are averaged. Trials
         without labels (``y=None``) or of one class can be used as well: w is then the one with the smallest
         ‖R w − v̄‖², and the intercept makes the mean score of these trials equal to the mean score of the known
@@ -94,7 +95,18 @@ class MultiTaskClassifier(SubjectClassifier):
             self._newcomer = subject
         return self
 
-    def _new_subject_classifier(self, X, y) -> tuple[np.ndarray, float, float]:
+    def _adapted_scores(self, X, y, X_test) -> np.ndarray:
+        """Return the scores of trials of the latest new subject by an adaptation to other trials of it.
+
+        With its strength and its intercept, so that the scores of several parts of its trials can be compared: with a
+        large alpha they differ little, and an intercept follows the share of the classes in a part. The model does
+        not change.
+        """
+        w, _, _ = self._new_subject_classifier(X, y, self.strength_)
+        return read_predict(self, X_test).matrix @ w + self._classifier_of(self._newcomer)[1]
+
+    def _new_subject_classifier(self, X, y, strength: float | None = None) -> tuple[np.ndarray, float, float]:
+        """Return w (d,), b and the strength of a new subject, which is chosen where none is given."""
         if X is None or len(X) == 0:
             return self.mean_coef_, self.mean_intercept_, np.inf
         trials = read_predict(self, X)
@@ -116,11 +128,18 @@ class MultiTaskClassifier(SubjectClassifier):
         def weights(mask: np.ndarray) -> np.ndarray:
             return class_balance(mask.astype(float), signs, self.classes_, self.class_weight)
 
+        if strength is not None:
+            W, b = placed.problem.solve(weights(np.ones(len(signs), dtype=bool))[:, None], np.array([strength]))
+            return placed.restored(W[0, :, 0]), float(b[0, 0]), strength
         _warn_of_chance(signs, trials.matrix @ placed.center)
         gains = getattr(self, "newcomer_gains_", None)  # a model file of an earlier version has none
         expected = None if gains is None else expected_gains(self.newcomer_trials_, gains, len(signs))
         w, b, strength = adapt_to(placed.problem, weights, expected)
         return placed.restored(w), b, strength
+
+    def _objective(self, ridge: float) -> Objective:
+        """Return the objective of the joint problem at one ridge; the noise of each subject is set later."""
+        return replace(Objective.without_noise(self, self.q), ridge=ridge)
 
     def _adaptation(self, trials: Trials, signs: np.ndarray | None, beta: np.ndarray) -> AdaptationProblem:
         """Return the problem of one subject with group weights beta (G,); its prior is set later."""
@@ -132,7 +151,8 @@ class MultiTaskClassifier(SubjectClassifier):
         """Return what a new subject takes over from the subjects of the joint problem."""
         if getattr(self, "mean_white_coef_", None) is not None:
             noise = self.mean_white_coef_, self.mean_noise_, self._noise_features
-            return NoisePrior(*noise, self._partition, self._noise_name)
+            drawn = getattr(self, "_trials_of_mean", TRIALS_OF_MEAN)  # a model file of an earlier version has none
+            return NoisePrior(*noise, self._partition, self._noise_name, drawn)
         usable = (self.group_norms_ != 0)[self._group_index]
         if getattr(self, "mean_aligned_coef_", None) is not None:
             return AlignedPrior(self.mean_coef_, self.mean_aligned_coef_, self._partition)
@@ -223,6 +243,7 @@ class MultiTaskClassifier(SubjectClassifier):
     def _rehearse(self, joint: SubjectTrials) -> None:
         """With ``rehearse=True``, make the leave-one-subject-out trial of adaptation and keep its table of gains."""
         self.newcomer_trials_ = self.newcomer_gains_ = self.transfer_auc_ = None
+        self._trials_of_mean = TRIALS_OF_MEAN
         if not self.rehearse:
             return
 
@@ -230,19 +251,19 @@ class MultiTaskClassifier(SubjectClassifier):
             return self._balanced(data, data.weights * mask)
 
         cell = self._alpha(), self._similarity()
-        how = Objective.without_noise(self, self.q), SolverOptions.of(self)
+        how = self._objective(self._ridge()), SolverOptions.of(self)
         noise = "kronecker" if self.align else self.noise
         found = Rehearsal(*how, joint, self._group_weights, *cell, weigh, noise).run()
         if found is not None:
             self.newcomer_trials_, self.newcomer_gains_ = found.sizes, found.gains
-            self.transfer_auc_ = float(found.transferred.mean())
+            self.transfer_auc_, self._trials_of_mean = float(found.transferred.mean()), found.trials_of_mean
             found.warn_of_chance()
 
     def _asymmetric_classifier(self, data: SubjectTrials) -> tuple[np.ndarray, float]:
         """Fit a subject listed in ``asymmetric``; with trials of one class only it gets the mean classifier."""
         used = data.weights > 0
         signs = data.signs[used] if len(np.unique(data.signs[used])) > 1 else None
-        problem = self._adaptation(data.trials, data.signs, self._group_weights)
+        problem = replace(self._adaptation(data.trials, data.signs, self._group_weights), ridge=self._ridge())
         # without noise by the plain distance, as in the joint problem; M of `adapt` is for new subjects
         prior = PlainPrior(self.mean_coef_) if self.mean_white_coef_ is None else self._prior()
         placed = prior.place(problem, data.trials.matrix[used], signs)

@@ -19,8 +19,9 @@ from mixnorm.estimators.calibration import (
 from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected
 from mixnorm.estimators.folds import Divisions, Fold, cv_routing, route
 from mixnorm.estimators.inputs import all_or_nothing
-from mixnorm.estimators.objective import Objective, check_alphas, warn_unconverged
+from mixnorm.estimators.objective import check_alphas, warn_unconverged
 from mixnorm.estimators.svc import second_stage
+from mixnorm.estimators.svc_cv import as_list
 from mixnorm.execution import SolverOptions
 from mixnorm.subjects.classifier import SubjectTrials, check_scores, fewest_of_a_class, score_subjects, split_subjects
 from mixnorm.subjects.joint import joint_stack
@@ -57,6 +58,9 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
     noise : str, array of shape (d, d), dict by subject, or None
         Covariance of the ongoing activity of each subject, as in `MultiTaskGroupSVC`. A named estimate is computed in
         every fold from the subject's training trials alone.
+    ridge : float or sequence of floats
+        As in `MultiTaskGroupSVC`. Of several, the one with the best score is chosen, then alpha and similarity by
+        ``rule``.
     groups : one label per column of a 2-D X
         The sensor of every feature; None: every column is a sensor. Must be None for epochs (trials, channels, times).
     group_weights : array in the order of ``groups_``, or dict by label
@@ -101,10 +105,10 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
 
     Attributes
     ----------
-    alpha_, similarity_ : float
+    alpha_, similarity_, ridge_ : float
         The chosen values.
     alphas_, similarities_ : ndarrays of shape (A,) and (S,), or (S, A) where every alpha has its own similarities
-        The grid.
+        The grid. Several ridges add an axis in front of ``alphas_``, and of ``scores_`` and ``n_selected_``.
     scores_ : ndarray of shape (S, A, folds)
         Means over subjects.
     n_selected_ : ndarray of shape (S, A)
@@ -148,6 +152,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         penalty="group",
         q=2.0,
         noise=None,
+        ridge=0.0,
         groups=None,
         group_weights=None,
         adaptive=False,
@@ -170,6 +175,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         self.penalty = penalty
         self.q = q
         self.noise = noise
+        self.ridge = ridge
         self.groups = groups
         self.group_weights = group_weights
         self.adaptive = adaptive
@@ -225,7 +231,10 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
             The fitted model.
         """
         check_rule(self.rule, self.max_sensors, ("auto", "best", "1se", "centre"))
-        objective, options = Objective.without_noise(self, self.q), SolverOptions.of(self)
+        objectives, options = (
+            [self._objective(ridge) for ridge in as_list(self.ridge, "ridge")],
+            SolverOptions.of(self),
+        )
         data = self._read(X, y, subjects, sample_weight)
         joint = self._joint(data)
         routed = route(self, params, sample_weight)
@@ -233,13 +242,14 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         cv = Divisions(fewest_of_a_class(joint)) if self.cv is None else self.cv
         folds = split_subjects(cv, joint, labels, _rows_of(routed.split, data, joint))
         columns = self._columns(joint, folds)
-        stack = joint_stack(objective, joint.trials, joint.signs, columns, joint.subjects)
+        stacks = [joint_stack(each, joint.trials, joint.signs, columns, joint.subjects) for each in objectives]
         trained = [*(joint.weights * fold.train for fold in folds), joint.weights]
-        noise = self._joint_noise(stack, joint, np.stack(trained, axis=1))
+        noise = self._joint_noise(stacks[0], joint, np.stack(trained, axis=1))
         scorer = _Scorer(joint, labels, folds, self.scoring, _rows_of(routed.score, data, joint))
-        candidates = self._candidates(_Grid(stack, noise, options), scorer)
-        found, place = self._choose(candidates)
-        warn_unconverged((s for one in candidates for s in one.solutions), self.tol, stacklevel=4)
+        by_ridge = [self._candidates(_Grid(stack, noise, options), scorer) for stack in stacks]
+        found, place = self._choose(by_ridge, [float(objective.ridge) for objective in objectives])
+        solutions = (s for candidates in by_ridge for one in candidates for s in one.solutions)
+        warn_unconverged(solutions, self.tol, stacklevel=4)
         self._keep_joint(data, joint, found.stack, found.solutions[place], noise)
         self._calibrate(joint, folds, found.solutions[place])
         self._rehearse(joint)
@@ -257,7 +267,9 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
 
     def _solved(self, grid: "_Grid", score: "_Scorer") -> list[Choice]:
         stack, noise = grid.stack, grid.noise
-        self.alphas_ = alphas = check_alphas(self.alphas, stack, has_noise=noise is not None)
+        # with unpenalised sensors alpha_max depends on the ridge term, and that on the noise
+        last = stack if noise is None or stack.ridge is None or not stack.has_unpenalised else noise.last(stack)
+        alphas = check_alphas(self.alphas, last, has_noise=noise is not None)
         table = similarity_table(self.similarities, alphas, stack, noise is not None)
         self.similarities_ = table if table.shape[1] > 1 else table[:, 0]
         table = np.broadcast_to(table, (len(table), len(alphas)))
@@ -273,16 +285,26 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
             found.append(Choice(stack, alphas, solutions, score(solutions), count_selected(stack, solutions)))
         return found
 
-    def _choose(self, candidates: list[Choice]) -> tuple[Choice, int]:
-        """Set the chosen values, and return the candidate and the index of the alpha in it."""
+    def _choose(self, by_ridge: list[list[Choice]], ridges: list[float]) -> tuple[Choice, int]:
+        """Set the grid and the chosen values, and return the candidate and the index of the alpha in it."""
+        every = [one for candidates in by_ridge for one in candidates]
+        best = choose(every, "best", self.max_sensors)[0] // len(by_ridge[0])
+        self.ridge_, axes = ridges[best], np.shape(self.ridge)
+        alphas = np.stack([candidates[0].alphas for candidates in by_ridge])
+        self.alphas_ = alphas.reshape(*axes, -1)
+        for name in ("scores", "n_selected"):
+            whole = np.stack([[getattr(one, name) for one in candidates] for candidates in by_ridge])
+            setattr(self, f"{name}_", whole.reshape(*axes, *whole.shape[1:]))
+        return self._choose_at(by_ridge[best], alphas[best])
+
+    def _choose_at(self, candidates: list[Choice], alphas: np.ndarray) -> tuple[Choice, int]:
+        """Choose alpha and similarity at one ridge."""
         # `choose` takes the first of equal candidates. The largest similarity comes first, so that it is preferred.
         table = self.similarities_.reshape(len(candidates), -1)
         order = np.argsort(-table[:, 0], kind="stable")
         s, a = choose([candidates[s] for s in order], self._rule(), self.max_sensors)
-        similarities = np.broadcast_to(table, (len(table), len(self.alphas_)))
-        self.alpha_, self.similarity_ = float(self.alphas_[a]), float(similarities[order[s], a])
-        self.scores_ = np.stack([c.scores for c in candidates])
-        self.n_selected_ = np.stack([c.n_selected for c in candidates])
+        similarities = np.broadcast_to(table, (len(table), len(alphas)))
+        self.alpha_, self.similarity_ = float(alphas[a]), float(similarities[order[s], a])
         return candidates[order[s]], a
 
     def _calibrate(self, joint: SubjectTrials, folds: list[Fold], chosen: Solution) -> None:
@@ -343,6 +365,9 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
 
     def _similarity(self) -> float:
         return self.similarity_
+
+    def _ridge(self) -> float:
+        return getattr(self, "ridge_", 0.0)  # a model file of an earlier version has none
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return how metadata reach the splitter and the scorer.

@@ -9,8 +9,8 @@ response still need different classifiers. In the coordinates
 the activity has the same covariance in all subjects, and the v_t differ by the responses only. There the similarity
 term is Σ_t ‖v_t − v̄‖², and with ``penalty="l2"`` the penalty is alpha ½ Σ_t ‖v_t‖² = alpha ½ Σ_t w_t'N_t w_t: the
 joint problem is the one without noise on whitened trials, with the same certificate. Norms select sensors by the w_t,
-and N_t is then the metric of the similarity term alone (`mixnorm.core.metric`). (Over sensors alone, and without
-labels, R_t is the Euclidean alignment of He and Wu, IEEE Trans. Biomed. Eng. 67, 2020.)
+and N_t is then the metric of the similarity and of the ridge term (`mixnorm.core.metric`). (Over sensors alone, and
+without labels, R_t is the Euclidean alignment of He and Wu, IEEE Trans. Biomed. Eng. 67, 2020.)
 
 Sensors that may not be used have no part in N_t. With ℓ2, sensors of weight 0 have none either: their coefficients are
 compared as they are.
@@ -165,12 +165,12 @@ class JointNoise:
         self, stack: Stack, columns: slice, grids: tuple[np.ndarray, np.ndarray], options: SolverOptions
     ) -> list[Solution]:
         """Solve some columns, which have the same noise."""
-        names = ("sample_weight", "alpha", "group_weights", "similarity")
+        names = ["sample_weight", "alpha", "group_weights", "similarity"] + ["ridge"] * (stack.ridge is not None)
         part = replace(stack, **{name: getattr(stack, name)[..., columns] for name in names})
         white = self.white(columns.start or 0)
         alphas, similarities = (grid[..., columns] for grid in grids)
         if stack.penalty.is_norm:
-            return self._beside_a_norm(part, white, alphas, options, similarities)
+            return self._widened(solve(self._beside_a_norm(part, white), alphas, options, similarities))
         X = np.array(part.X)
         with few_threads(X):
             for own, rows, coordinates in zip(X[0], self.data.subjects.rows, white, strict=True):
@@ -178,25 +178,25 @@ class JointNoise:
         solutions = solve(replace(part, X=X), alphas, options, similarities)
         return _restored(solutions, white)
 
-    def _beside_a_norm(
-        self,
-        stack: Stack,
-        white: list[White],
-        alphas: np.ndarray,
-        options: SolverOptions,
-        similarities: np.ndarray,
-    ) -> list[Solution]:
-        """Beside a norm, N is the metric of the similarity term, on the features that it covers."""
+    def last(self, stack: Stack) -> Stack:
+        """Return the last problem of a stack with this noise, on the features that it covers; for norms."""
+        return self._beside_a_norm(stack.last(), self.white(-1))
+
+    def _beside_a_norm(self, stack: Stack, white: list[White]) -> Stack:
+        """Beside a norm, N is the metric of the similarity and the ridge term, on the features that it covers."""
         kept = np.isin(np.arange(self.groups.n_groups), self.groups.index[self.features])
-        reduced = replace(
+        return replace(
             stack,
             X=stack.X[..., self.features],
             groups=stack.groups.only(kept),
             group_weights=stack.group_weights[:, kept],
             metric=join_metrics([coordinates.metric for coordinates in white], axis=1),
         )
+
+    def _widened(self, solutions: list[Solution]) -> list[Solution]:
+        """Return solutions with coefficients, all zero, of the features that N does not cover."""
         out = []
-        for solution in solve(reduced, alphas, options, similarities):
+        for solution in solutions:
             W = np.zeros((*solution.W.shape[:2], self.groups.n_features, solution.W.shape[-1]))
             W[:, :, self.features] = solution.W
             out.append(replace(solution, W=W))

@@ -7,7 +7,8 @@ estimated from its own trials, with labels or without, and drawn towards the mea
 
     N = (n N_own + n₀ N̄) / (n + n₀)
 
-for n trials: N̄ itself without any.
+for n trials: N̄ itself without any. Whose noise differs much is served by a small n₀, whose response is weak by a large
+one; a rehearsal among the known subjects decides (`mixnorm.subjects.rehearsal`).
 """
 
 from dataclasses import dataclass, replace
@@ -22,9 +23,11 @@ from mixnorm.noise import covariance, layout_for
 from mixnorm.subjects.adaptation import AdaptationProblem
 from mixnorm.subjects.noise import JointNoise, White
 
-#: n₀, the number of trials for which the mean noise of the known subjects counts. Larger values lose more with 5 to 20
-#: trials on two of three data sets than they gain on the third (benchmarks/many_subjects.md).
-TRIALS_OF_MEAN = 2
+#: n₀, the number of trials for which the mean noise of the known subjects counts, without a rehearsal; and the values
+#: that a rehearsal chooses from. The first is better on two of three data sets, the second on the third
+#: (benchmarks/many_subjects.md).
+TRIALS_OF_MEAN = 2.0
+CHOICES_OF_TRIALS = (TRIALS_OF_MEAN, 20.0)
 #: With ℓ2 the classifier of a subject is about R⁻¹ (δ + (2 strength/alpha) δ̄) for a large alpha, δ being the
 #: difference of its class means and δ̄ the mean one. Ratios up to some hundreds are needed with few trials.
 ALPHAS_IN_UNIT = 5.0
@@ -99,6 +102,8 @@ class NoisePrior:
     groups : Groups
     noise : str or None
         Name of the estimate; None: the noise of a new subject is N̄.
+    trials_of_mean : float
+        n₀.
     """
 
     coef: np.ndarray
@@ -106,6 +111,7 @@ class NoisePrior:
     features: np.ndarray
     groups: Groups
     noise: str | None
+    trials_of_mean: float = TRIALS_OF_MEAN
 
     @classmethod
     def of(cls, noise: JointNoise, W: np.ndarray) -> "NoisePrior":
@@ -139,7 +145,7 @@ class NoisePrior:
         covered = np.isin(np.arange(self.groups.n_groups), self.groups.index[self.features])
         layout = layout_for(self.noise, self.groups.only(covered))
         N = covariance(self.noise, own, np.ones(n) if few else signs, np.ones(n), layout)
-        return (n * N + TRIALS_OF_MEAN * self.mean_noise) / (n + TRIALS_OF_MEAN)
+        return (n * N + self.trials_of_mean * self.mean_noise) / (n + self.trials_of_mean)
 
     def _center_and_metric(self, metric: Metric, usable: np.ndarray) -> tuple[np.ndarray, DenseMetric | None]:
         """Return the w (d,) with the least ‖R w − v̄‖² over the usable features (a mask (d,)), and N on them."""

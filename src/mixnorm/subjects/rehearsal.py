@@ -6,7 +6,8 @@ the chosen alpha and similarity; it is then adapted to the mean of the others wi
 (`AdaptationProblem`), and tested on its remaining trials. With many subjects, several are left out at a time.
 
 The result is a small table: for several numbers of calibration trials and every strength, the AUC minus the AUC at
-strength ∞, as a mean over subjects. Only this table is stored with the model, not the trials.
+strength ∞, as a mean over subjects. With noise the rehearsal also says how far that of a new subject is drawn towards
+the mean over the known ones (`mixnorm.subjects.prior`). Only this is stored with the model, not the trials.
 """
 
 import warnings
@@ -19,12 +20,20 @@ from mixnorm.estimators.folds import auc
 from mixnorm.estimators.objective import Objective
 from mixnorm.estimators.svc import TO_THE_USER
 from mixnorm.execution import SolverOptions
-from mixnorm.subjects.adaptation import STRENGTHS, AdaptationProblem, n_worth_trying
+from mixnorm.subjects.adaptation import STRENGTHS, AdaptationProblem
 from mixnorm.subjects.classifier import SubjectTrials
 from mixnorm.subjects.joint import joint_stack
 from mixnorm.subjects.new_subject_metric import new_subject_metric, within_covariance
 from mixnorm.subjects.noise import JointNoise, solve_joint
-from mixnorm.subjects.prior import NoisePrior, PlainPrior, Prior, new_subject_alpha
+from mixnorm.subjects.prior import (
+    CHOICES_OF_TRIALS,
+    TRIALS_OF_MEAN,
+    NoisePrior,
+    Placed,
+    PlainPrior,
+    Prior,
+    new_subject_alpha,
+)
 
 #: Largest number of parts that the subjects are divided into; the joint problem is solved once for each part. With
 #: fewer parts more subjects are left out at a time. The mean of the others is then over fewer subjects than the mean
@@ -34,6 +43,8 @@ _PARTS = 12
 _DRAWS = 2
 #: Smallest number of calibration trials, and largest ratio between two consecutive numbers.
 _FEWEST, _RATIO = 12, 3
+#: Numbers of trials from which the noise of a subject is estimated, to choose how far it is drawn towards the mean.
+_NOISE_SIZES = (6.0, 12.0, 36.0)
 #: Relative gap of the joint problem at which its mean classifier is accurate enough to compare AUCs.
 _TOL = 1e-3
 #: AUC of a classifier that knows nothing.
@@ -71,18 +82,40 @@ class Rehearsal:
         sizes = _sizes([len(rows) for rows in self.data.subjects.rows])
         found: list[list[np.ndarray]] = [[] for _ in sizes]
         transferred = []
-        n_parts = min(_PARTS, len(labels))
-        for left_out in (labels[part::n_parts] for part in range(n_parts)):
-            others = self._others(self.data.take([label for label in labels if label not in left_out]))
-            for label in left_out:
-                aucs = [self._aucs_of(self.data.take([label]), others, size) for size in sizes]
-                for gains, own in zip(found, aucs, strict=True):
-                    gains += [each - each[0] for each in own]
-                transferred += [np.mean([each[0] for own in aucs for each in own])] if any(aucs) else []
+        known = self._left_out()
+        trials_of_mean = self._trials_of_mean(known)
+        for own, others in known:
+            aucs = [self._aucs_of(own, others.drawn_by(trials_of_mean), size) for size in sizes]
+            for gains, each in zip(found, aucs, strict=True):
+                gains += [one - one[0] for one in each]
+            transferred += [np.mean([one[0] for each in aucs for one in each])] if any(aucs) else []
         kept = [m for m, gains in enumerate(found) if gains]
         if not kept:
             return None
-        return Rehearsed(sizes[kept], np.stack([np.mean(found[m], axis=0) for m in kept]), np.array(transferred))
+        gains = np.stack([np.mean(found[m], axis=0) for m in kept])
+        return Rehearsed(sizes[kept], gains, np.array(transferred), trials_of_mean)
+
+    def _left_out(self) -> list[tuple[SubjectTrials, "_Others"]]:
+        """Return the trials of every subject, and what the remaining ones hand over when it is left out."""
+        labels, found = self.data.subjects.labels, []
+        n_parts = min(_PARTS, len(labels))
+        for left_out in (labels[part::n_parts] for part in range(n_parts)):
+            others = self._others(self.data.take([label for label in labels if label not in left_out]))
+            found += [(self.data.take([label]), others) for label in left_out]
+        return found
+
+    def _trials_of_mean(self, known: list[tuple[SubjectTrials, "_Others"]]) -> float:
+        """Return the n₀ with the best AUC of strength ∞ over subjects and numbers of trials; the first of equals."""
+        if not isinstance(known[0][1].prior, NoisePrior) or known[0][1].prior.noise is None:
+            return TRIALS_OF_MEAN
+        aucs = []
+        for own, others in known:
+            for mask in (mask for size in _NOISE_SIZES for mask in _draws(own.signs, own.weights > 0, size)):
+                rest = ~mask & (own.weights > 0)
+                placed = [self._placed(own, others.drawn_by(count), mask) for count in CHOICES_OF_TRIALS]
+                W = np.stack([each.center for each in placed], axis=1)
+                aucs.append(auc(own.signs[rest], own.trials.matrix[rest] @ W))
+        return CHOICES_OF_TRIALS[int(np.argmax(np.mean(aucs, axis=0)))] if aucs else TRIALS_OF_MEAN
 
     def _others(self, others: SubjectTrials) -> "_Others":
         """Solve the joint problem of the remaining subjects and return what they hand over."""
@@ -106,19 +139,23 @@ class Rehearsal:
     def _aucs_of(self, own: SubjectTrials, others: "_Others", size: float) -> list[np.ndarray]:
         """Return the AUCs (S,) of one subject in every draw of ``size`` trials; an empty list if it has too few.
 
-        Strengths that are too small to be tried (`n_worth_trying`) get the AUC of the smallest one that is tried.
+        All strengths are solved, also those that are seldom the best: what is lost with them is what keeps a new
+        subject, whose own trials are too few to tell, from choosing them.
         """
-        tried, found = n_worth_trying(size), []
+        found = []
         for mask in _draws(own.signs, own.weights > 0, size):
-            nowhere = np.zeros(own.trials.matrix.shape[1])
-            how = self.objective, self.options, own.trials, own.signs, nowhere, others.alpha, others.group_weights
-            start = AdaptationProblem(*how, rough=True)
-            problem = others.prior.place(start, own.trials.matrix[mask], own.signs[mask]).problem
-            W, _ = problem.solve(self.weigh(own, mask)[:, None], problem.unit * STRENGTHS[:tried])
+            problem = self._placed(own, others, mask).problem
+            W, _ = problem.solve(self.weigh(own, mask)[:, None], problem.unit * STRENGTHS)
             rest = ~mask & (own.weights > 0)
-            aucs = auc(own.signs[rest], problem.trials.matrix[rest] @ W[:, :, 0].T)
-            found.append(np.pad(aucs, (0, len(STRENGTHS) - tried), mode="edge"))
+            found.append(auc(own.signs[rest], problem.trials.matrix[rest] @ W[:, :, 0].T))
         return found
+
+    def _placed(self, own: SubjectTrials, others: "_Others", mask: np.ndarray) -> Placed:
+        """Return the problem of a subject, regularised towards the others in the noise of the trials in a mask."""
+        nowhere = np.zeros(own.trials.matrix.shape[1])
+        how = self.objective, self.options, own.trials, own.signs, nowhere, others.alpha, others.group_weights
+        problem = AdaptationProblem(*how, rough=True)
+        return others.prior.place(problem, own.trials.matrix[mask], own.signs[mask])
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,11 +170,14 @@ class Rehearsed:
         AUC of every strength minus that of strength ∞, as a mean over subjects.
     transferred : ndarray of shape (T,)
         AUC of strength ∞, the classifier of the others, on every subject left out.
+    trials_of_mean : float
+        n₀, for how many trials the mean noise of the known subjects counts.
     """
 
     sizes: np.ndarray
     gains: np.ndarray
     transferred: np.ndarray
+    trials_of_mean: float
 
     def warn_of_chance(self) -> None:
         """Warn if the classifiers of other subjects are at chance level, within one standard error, or below it."""
@@ -160,6 +200,12 @@ class _Others:
     prior: Prior
     group_weights: np.ndarray
     alpha: float
+
+    def drawn_by(self, trials_of_mean: float) -> "_Others":
+        """Return the same with another n₀; without noise there is none."""
+        if not isinstance(self.prior, NoisePrior):
+            return self
+        return replace(self, prior=replace(self.prior, trials_of_mean=trials_of_mean))
 
 
 def expected_gains(sizes: np.ndarray, gains: np.ndarray, n_trials: int) -> np.ndarray:

@@ -22,10 +22,11 @@ def intercept_scale(stack: Stack) -> Array:
 
 
 def _similarity_constant(stack: Stack) -> Array:
-    """2 similarity, times a bound of the metric's largest eigenvalue, (B, K)."""
+    """2 similarity + ridge, times a bound of the metric's largest eigenvalue, (B, K)."""
+    curvature = 2 * stack.similarity if stack.ridge is None else 2 * stack.similarity + stack.ridge
     if stack.metric is None:
-        return 2 * stack.similarity
-    return 2 * stack.similarity * namespace(stack.X).max(stack.metric.bound(), axis=1)[:, None]
+        return curvature
+    return curvature * namespace(stack.X).max(stack.metric.bound(), axis=1)[:, None]
 
 
 def paper_constant(stack: Stack) -> Array:

@@ -32,11 +32,11 @@ class Look(NamedTuple):
     ----------
     a : array of shape (P, T, n)
     pull : array of shape (P, G, T, r)
-        Minus the gradient of the mean loss.
+        Minus the gradient of the mean loss and the ridge term.
     pull_b : array of shape (P, T)
         The same for the intercepts; 0 without.
     loss, spread, penalty : arrays of shape (P,)
-        Mean loss, Σ‖v_t − v̄‖², and the penalty at alpha = 1.
+        Mean loss plus ridge term, Σ‖v_t − v̄‖², and the penalty at alpha = 1.
     toward : array of shape (P,)
         ⟨v − c, c⟩ where there is a centre c, else 0.
     drawn : array of shape (P, G, T, r)
@@ -77,6 +77,8 @@ class StackedProblems:
         self.beta = xp.reshape(self._over_subjects(beta), (self.P, -1)) if self.single_atoms else beta
         self.has_free = stack.has_unpenalised
         self.similar = stack.has_similarity
+        #: strength of ½ Σ‖v_t‖², (P,); None without
+        self.ridge: Array = None if stack.ridge is None else self.xp.reshape(stack.ridge, (self.P,))
         #: None without a metric
         self.root_rows: Array = None if stack.metric is None else self._root_rows(stack.metric.roots())
         self.center = None
@@ -291,7 +293,17 @@ class StackedProblems:
         value = xp.sum(self.p[:, None, ...] * loss, axis=(2, 3)) + alpha[:, None] * self.penalty_value(point.W)
         if self.similar:
             value = value + similarity[:, None] * xp.sum(self.deviation(point.W) ** 2, axis=(2, 3, 4))
+        if self.ridge is not None:
+            value = value + self.ridge[:, None] / 2 * xp.sum(self._mapped(point.W) ** 2, axis=(2, 3, 4))
         return value
+
+    def ridge_gradient(self, W: Array) -> Array:
+        """Ridge R_t'R_t w_t of one point of every problem, (P, G, T, r); there must be a ridge term."""
+        return self.ridge[:, None, None, None] * self.drawn(self._mapped(W))
+
+    def own_curvature(self, similarity: Array) -> Array:
+        """What similarity and ridge term add to the Hessian of every subject, times N_t, (P,)."""
+        return 2 * similarity if self.ridge is None else 2 * similarity + self.ridge
 
     def look(self, point: Point) -> Look:
         """Look at the whole of every problem at a point."""
@@ -307,8 +319,11 @@ class StackedProblems:
             drawn, spread = self.drawn(deviation), xp.sum(deviation**2, axis=(1, 2, 3))
             if self.center is not None:
                 toward = xp.sum(deviation * self.center, axis=(1, 2, 3))
-        norms = self.norms(point.W)
-        return Look(a, self.pull(a), pull_b, loss, spread, self.penalty_value(point.W), toward, drawn, norms)
+        pull, norms = self.pull(a), self.norms(point.W)
+        if self.ridge is not None:
+            slope = self.ridge_gradient(point.W)
+            pull, loss = pull - slope, loss + xp.sum(slope * point.W, axis=(1, 2, 3)) / 2
+        return Look(a, pull, pull_b, loss, spread, self.penalty_value(point.W), toward, drawn, norms)
 
     def norms(self, W: Array) -> Array:
         """‖·‖_q of every atom, (P, atoms); ℓ2: the Euclidean one."""

@@ -146,5 +146,5 @@ def gamma_of(problems: StackedProblems, similarity: Array) -> Array:
 
 
 def stiffness_of(problems: StackedProblems, similarity: Array) -> Array:
-    """How much stiffer the similarity term makes every atom, (P, atoms): 1 without it."""
-    return stiffness(similarity[:, None], problems.atom_size, problems.trace)
+    """How much stiffer similarity and ridge term make every atom, (P, atoms): 1 without them."""
+    return stiffness(problems.own_curvature(similarity)[:, None] / 2, problems.atom_size, problems.trace)

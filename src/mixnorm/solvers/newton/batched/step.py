@@ -63,6 +63,10 @@ def enter(problems: StackedProblems, point: Point, look: Look, aim: Aim, enterin
         bend = xp.sum(problems.spread(direction) ** 2, axis=(1, 2, 3))
         slope = 2 * xp.sum(direction * look.drawn, axis=(1, 2, 3))
         value = value + aim.similarity[:, None] * (bend[:, None] * lengths**2 + slope[:, None] * lengths)
+    if problems.ridge is not None:
+        gradient = problems.ridge_gradient(direction)
+        bend, slope = (xp.sum(gradient * part, axis=(1, 2, 3)) for part in (direction, point.W))
+        value = value + bend[:, None] / 2 * lengths**2 + slope[:, None] * lengths
     best = xp.take(lengths, xp.argmin(value, axis=1))
     point = Point(point.W + wide(best) * direction, point.b, point.Zw + best[:, None, None] * change[:, 0, ...])
     return point, problems.look(point)
@@ -131,14 +135,14 @@ def prepare(problems: StackedProblems, point: Point, look: Look, aim: Aim, dampi
 def _penalty_bend(problems: StackedProblems, W: Array, look: Look, aim: Aim, damping: Array) -> _Bend:
     """Curvature and gradient of the penalty at W.
 
-    The diagonal contains the curvature of the damping and, without a metric, of the similarity term.
+    The diagonal contains the curvature of the damping and, without a metric, of similarity and ridge term.
     """
     xp, q, atoms = problems.xp, problems.q, problems.of_atoms
     present = is_present(problems, look)
     mask = atoms(present) & problems.real
     own = wide(damping) * problems.bend
     if problems.root_rows is None:
-        own = own + 2 * wide(aim.similarity)
+        own = own + wide(problems.own_curvature(aim.similarity))
     scale, tau = xp.astype(mask, W.dtype), xp.where(present, aim.alpha[:, None] * problems.finite_beta, 0.0)
     if not problems.penalty.is_norm:
         diagonal = xp.where(mask, atoms(tau) + own, 1.0)
@@ -159,6 +163,8 @@ def advance(problems: StackedProblems, before: Advanced, prepared: Prepared, ste
     predicted = step.bent + prepared.residual + wide(progress.damping) * problems.bend * step.dw
     if problems.similar:
         predicted = predicted + 2 * wide(aim.similarity) * problems.drawn(problems.spread(step.dw))
+    if problems.ridge is not None:
+        predicted = predicted + problems.ridge_gradient(step.dw)
     du = step.dw - prepared.gamma * predicted
     lengths = problems.lengths
     W = prepared.u[:, None, ...] + lengths[:, None, None, None] * du[:, None, ...]

@@ -175,7 +175,8 @@ def _solve_batch(
     scaled = 1 < problems.q < 2 or (problems.single_atoms and T > 1)
     S = hessian
     if problems.root_rows is not None:
-        S = S + 2 * chosen(prepared.similarity)[:, None, None, None] * _active_metric(problems, chosen, prepared, a)
+        weight = chosen(problems.own_curvature(prepared.similarity))[:, None, None, None]
+        S = S + weight * _active_metric(problems, chosen, prepared, a)
     S = S * scale[..., :, None] * scale[..., None, :] if scaled else S
     lean = None
     if problems.fit_intercept:

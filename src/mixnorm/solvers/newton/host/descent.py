@@ -63,6 +63,7 @@ class Problem:
         if stack.penalty.is_norm and T * stack.groups.sizes.max() == 1:
             self.q = 1.0  # groups of one coefficient: every q is ℓ1
         self.similarity = 0.0  # set for every cell of a path
+        self.ridge = 0.0 if stack.ridge is None else float(to_numpy(stack.ridge)[i, k])
         self.center = None if stack.center is None else to_numpy(stack.center)[i, :, :, k]
         self.metric = None if stack.metric is None else stack.metric.data_set(i)
         self.factors = self._factors(stack.groups)
@@ -192,7 +193,7 @@ class Problem:
 
     def stiffness(self) -> np.ndarray:
         """How much stiffer the similarity term makes every atom, (atoms,): 1 without it."""
-        return stiffness(self.similarity, self._drawn_size, np.maximum(self.trace, 1e-300))
+        return stiffness(self.own_curvature / 2, self._drawn_size, np.maximum(self.trace, 1e-300))
 
     @cached_property
     def _drawn_size(self) -> np.ndarray:
@@ -237,9 +238,35 @@ class Problem:
 
     def _descent(self, point: Point, a: np.ndarray) -> np.ndarray:
         descent = times(a, self.Z)
-        if self.similarity:
-            descent -= 2 * self.similarity * self.drawn(self.deviation(point.W))
+        if self.own_curvature:
+            descent -= self.quadratic_gradient(point.W)
         return descent
+
+    @property
+    def own_curvature(self) -> float:
+        """What similarity and ridge term add to the Hessian of every subject, times N_t; the mean couples them."""
+        return 2 * self.similarity + self.ridge
+
+    def quadratic(self, W: np.ndarray) -> float:
+        """Similarity and ridge term."""
+        deviation = self.deviation(W)
+        value = self.similarity * np.vdot(deviation, deviation)
+        if self.ridge:
+            V = self._mapped(W)
+            value += self.ridge / 2 * np.vdot(V, V)
+        return value
+
+    def quadratic_gradient(self, W: np.ndarray) -> np.ndarray:
+        """Gradient of the similarity and the ridge term, (T, d)."""
+        return self._pulled(self.deviation(W), W)
+
+    def quadratic_change(self, direction: np.ndarray) -> np.ndarray:
+        """Change of this gradient along a direction, (T, d)."""
+        return self._pulled(self.spread(direction), direction)
+
+    def _pulled(self, deviation: np.ndarray, W: np.ndarray) -> np.ndarray:
+        gradient = 2 * self.similarity * self.drawn(deviation)
+        return gradient + self.ridge * self.drawn(self._mapped(W)) if self.ridge else gradient
 
     def deviation(self, W: np.ndarray) -> np.ndarray:
         """R_t w_t less what it is regularised towards, the centre or the mean over subjects, (T, D)."""
@@ -263,11 +290,10 @@ class Problem:
         return deviation if self.metric is None else self.metric.adjoint(deviation[None, ..., None])[0, ..., 0]
 
     def smooth_value(self, Zw: np.ndarray, W: np.ndarray, b: np.ndarray) -> float:
-        """Mean loss plus similarity term at a point."""
+        """Mean loss plus similarity and ridge term at a point."""
         value = np.vdot(self.p, self.loss.value(Zw + self.y * b[:, None]))
-        if self.similarity:
-            deviation = self.deviation(W)
-            value += self.similarity * np.vdot(deviation, deviation)
+        if self.own_curvature:
+            value += self.quadratic(W)
         return float(value)
 
     def _value(self, point: Point, tau: np.ndarray) -> float:
@@ -315,11 +341,10 @@ class Problem:
         """Value of the problem, and an estimate of the certificate's gap from what is at hand."""
         W, a, norms, limited = look.point.W, look.a, look.dual_norms, self._limited
         S1, S2 = a.sum(), np.vdot(a * a, self._inverse)  # S2: also the loss, since a²/(4p) = p ℓ
-        if self.similarity:
-            deviation = self.deviation(W)
-            S2 += self.similarity * np.vdot(deviation, deviation)
+        if self.own_curvature:
+            S2 += self.quadratic(W)
             if self.center is not None:
-                S1 -= 2 * self.similarity * np.vdot(deviation, self.center)
+                S1 -= 2 * self.similarity * np.vdot(self.deviation(W), self.center)
         value, ratio = float(S2) + self.atoms.value(W, tau), 0.0
         if not self.penalty.is_norm:
             S2 += np.sum(norms[limited] ** 2 / (2 * tau[limited]))
@@ -370,6 +395,10 @@ class Problem:
             spread = self.spread(direction)
             price = 2 * self.similarity * float(np.vdot(spread, self.deviation(point.W)))
             bend = 2 * self.similarity * float(np.vdot(spread, spread))
+        if self.ridge:
+            V = self._mapped(direction)
+            price += self.ridge * float(np.vdot(V, self._mapped(point.W)))
+            bend += self.ridge * float(np.vdot(V, V))
         return Line(self.loss, self.p, point.Zw + self.y * point.b[:, None], change, price, bend)
 
     @staticmethod

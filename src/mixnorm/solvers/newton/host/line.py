@@ -29,7 +29,7 @@ class Line:
     margins, change : ndarrays of shape (T, n)
         Margins at s = 0, and their change per unit of s.
     price, bend : float
-        The similarity term's slope at s = 0, and its curvature.
+        Slope at s = 0 and curvature of the similarity and the ridge term.
     """
 
     loss: SquaredHinge

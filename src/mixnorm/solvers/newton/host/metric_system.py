@@ -1,10 +1,10 @@
 r"""The linear system of a Newton step of several subjects compared by a metric N_t = R_t'R_t.
 
-M = S − U Λ U' as in `mixnorm.solvers.newton.host.system`, except that S_t contains 2 similarity N_t, and that the
-columns U of the mean are those of R_t' (weights 2 similarity / T). Where R = P ⊗ Q over sensors and samples, with
-Q = V₁ diag(σ) V₂' and a curvature E of the penalty that is the same for all samples of a sensor,
+M = S − U Λ U' as in `mixnorm.solvers.newton.host.system`, except that S_t contains ω N_t, ω = 2 similarity + ridge,
+and that the columns U of the mean are those of R_t' (weights 2 similarity / T). Where R = P ⊗ Q over sensors and
+samples, with Q = V₁ diag(σ) V₂' and a curvature E of the penalty that is the same for all samples of a sensor,
 
-    E ⊗ I + 2 similarity R'R = Σ_k (E + 2 similarity σ_k² P'P) ⊗ v₂k v₂k',
+    E ⊗ I + ω R'R = Σ_k (E + ω σ_k² P'P) ⊗ v₂k v₂k',
 
 so that its inverse needs matrices over the sensors only, one for every sample, and trials, where they are few, enter
 through a matrix of their own size: O(r C³ + C² r³ + n C² r²) instead of O(C³ r³) for C sensors, r samples, n trials.
@@ -185,7 +185,7 @@ class DenseMetricBlock(DenseBlock):
 class KroneckerBlock:
     """S_t through the factors of R_t and the n trials inside the margin, for more coordinates than trials.
 
-    S = D + Y Y', D being E ⊗ I + 2 similarity R'R; for an intercept, which has no curvature of its own, some is added
+    S = D + Y Y', D being E ⊗ I + ω R'R; for an intercept, which has no curvature of its own, some is added
     to D (``lent``) and subtracted again as a rank-one term.
 
     Parameters
@@ -194,8 +194,8 @@ class KroneckerBlock:
         On the a active sensors.
     curvature : ndarray of shape (a,)
         The diagonal of E.
-    twice : float
-        2 similarity.
+    omega : float
+        ω, 2 similarity + ridge.
     rows : ndarray of shape (free + a r, n)
         The intercept's and the features' columns of the trials, sensor by sensor.
     weights : ndarray of shape (n,)
@@ -203,13 +203,13 @@ class KroneckerBlock:
     """
 
     def __init__(
-        self, factors: SubjectFactors, curvature: np.ndarray, twice: float, rows: np.ndarray, weights: np.ndarray
+        self, factors: SubjectFactors, curvature: np.ndarray, omega: float, rows: np.ndarray, weights: np.ndarray
     ):
         self._P, self._Q = factors.sensors, factors.samples
         self._left, self._values, self._right = factors.left, factors.values, factors.right
         self._m = len(curvature) * len(self._values)
         self._free = len(rows) - self._m
-        over_sensors = twice * (self._P.T @ self._P)
+        over_sensors = omega * (self._P.T @ self._P)
         systems = self._values[:, None, None] ** 2 * over_sensors
         index = np.arange(len(curvature))
         systems[:, index, index] += curvature
@@ -241,7 +241,7 @@ class KroneckerBlock:
     def add_to(self, gram: _Gram, some: np.ndarray) -> None:
         """Add [some, R_t']' S_t⁻¹ [some, R_t'].
 
-        That of D, with R D⁻¹ R' = Σ_k P (E + 2 similarity σ_k² P'P)⁻¹ P' ⊗ σ_k² v₁k v₁k'; less the part of the
+        That of D, with R D⁻¹ R' = Σ_k P (E + ω σ_k² P'P)⁻¹ P' ⊗ σ_k² v₁k v₁k'; less the part of the
         trials; and the rank-one term of the intercept.
         """
         unit, k = self._unit(len(some)), some.shape[1]

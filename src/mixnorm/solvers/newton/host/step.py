@@ -92,19 +92,18 @@ def _gradient(problem: Problem, position: Position, active: Active) -> tuple[np.
         return look.a, -np.concatenate([*pull, look.descent[:, active.features]], axis=1)
     a = problem.dual(position.point)
     gradient = -active.backward(a)
-    if problem.similarity:
-        drawn = problem.drawn(problem.deviation(position.point.W))
-        gradient[:, free:] += 2 * problem.similarity * drawn[:, active.features]
+    if problem.own_curvature:
+        gradient[:, free:] += problem.quadratic_gradient(position.point.W)[:, active.features]
     return a, gradient
 
 
 def _penalty_bend(problem: Problem, active: Active, w: np.ndarray, level: Level) -> _Bend:
-    """Curvature and gradient of the penalty at w, with the diagonal curvature of similarity term and damping."""
+    """Curvature and gradient of the penalty at w, with the diagonal curvature of other terms and of the damping."""
     group, mask, tau = active.atoms.label, active.atoms.mask, level.tau
     coupling = problem.similarity if problem.center is None else 0.0
     own = problem.damping * problem.bend[:, active.features]
     if problem.metric is None:  # else it is no diagonal
-        own = own + 2 * problem.similarity
+        own = own + problem.own_curvature
     if not problem.penalty.is_norm:
         zero = np.zeros_like(w)
         # The damping matters where a sensor is unpenalised: in some directions there is no other curvature.
@@ -134,10 +133,10 @@ def _slope_change(problem: Problem, active: Active, curvature: Curvature, inside
     bent = 2 * problem.p * inside * active.forward(step)
     rest = active.backward(bent)[:, free:] + residual[:, free:]
     rest += problem.damping * problem.bend[:, active.features] * dw
-    if problem.similarity:
+    if problem.own_curvature:
         direction = np.zeros(problem.bend.shape)
         direction[:, active.features] = dw
-        rest += 2 * problem.similarity * problem.drawn(problem.spread(direction))[:, active.features]
+        rest += problem.quadratic_change(direction)[:, active.features]
     return -rest
 
 
@@ -146,7 +145,7 @@ def _solve(problem: Problem, active: Active, inside, curvature: Curvature, rhs: 
     if len(rhs) > 1:
         return _solve_coupled(problem, active, inside, curvature, rhs)
     m, trials = rhs.shape[1], inside[0]
-    n, has_metric = trials.sum(), problem.metric is not None and problem.similarity > 0
+    n, has_metric = trials.sum(), problem.metric is not None and problem.own_curvature > 0
     if not has_metric and m > THROUGH_TRIALS * n and problem.q > 1:
         return solve_trials(active.trials(0, trials), problem.p[0, trials], curvature, rhs[0])[None]
     if has_metric and problem.factors is not None and m > THROUGH_FACTORS * n:
@@ -155,10 +154,10 @@ def _solve(problem: Problem, active: Active, inside, curvature: Curvature, rhs: 
 
 
 def _hessians(problem: Problem, active: Active, inside) -> np.ndarray:
-    """Hessians of the loss, plus 2 similarity N_t where there is a metric, (T, free + m, free + m)."""
+    """Hessians of the loss, plus (2 similarity + ridge) N_t where there is a metric, (T, free + m, free + m)."""
     H, free = problem.hessian.at(inside, active.columns), problem.hessian.n_free
-    if problem.metric is not None and problem.similarity:
-        H[:, free:, free:] += 2 * problem.similarity * problem.metric.gram(active.features)[0]
+    if problem.metric is not None and problem.own_curvature:
+        H[:, free:, free:] += problem.own_curvature * problem.metric.gram(active.features)[0]
     return H
 
 
@@ -213,7 +212,7 @@ def _solve_by_factors(problem: Problem, active: Active, inside, curvature: Curva
         factors = problem.factors.of_subject(t, active.which)
         rows, p = active.trials(t, used)[whole], problem.p[t, used]
         own = ordered.diagonal[t, :: layout.shape[1]]
-        blocks.append(KroneckerBlock(factors, own, 2 * problem.similarity, rows, 2 * p))
+        blocks.append(KroneckerBlock(factors, own, problem.own_curvature, rows, 2 * p))
     solved = np.empty_like(rhs)
     if curvature.similarity > 0:
         solved[:, whole] = solve_with_metric(blocks, ordered, rhs[:, whole], layout.shape)

@@ -2,7 +2,7 @@ r"""The linear system of a Newton step: block diagonal over subjects, minus a fe
 
 In the scaled variables z = R⁻¹ δw (`mixnorm.solvers.newton.host.solver`) the matrix is, subject by subject,
 
-    S_t = R_t H_t R_t + diag(c_t + 2 similarity R_t²)
+    S_t = R_t H_t R_t + diag(c_t + (2 similarity + ridge) R_t²)
 
 and couples subjects only through M = S − U Λ U', whose columns U are the unit vectors k_g of the active groups
 (weights c_g) and, with a similarity to the mean over subjects, the columns R e_j of every feature (weights
@@ -28,7 +28,7 @@ class Curvature:
     scale : ndarray of shape (T, m)
         R; 0 for a coordinate that is not active.
     diagonal : ndarray of shape (T, m)
-        c + 2 similarity R².
+        c + (2 similarity + ridge) R².
     direction : ndarray of shape (T, m)
         k, a unit vector within each group, or 0.
     group : ndarray of shape (T, m)

@@ -110,9 +110,9 @@ def score_fold(data, place, fold):
     note(ALL, list(range(G)), ALL, 0.0)
     start = time.process_time()
     ours = by_us(training)
-    took = time.process_time() - start
+    our_time = time.process_time() - start
     for size in (size for size in SIZES if size < G):
-        note(OURS, ours[:size].tolist(), size, took)
+        note(OURS, ours[:size].tolist(), size, our_time)
         for name, select in SELECTORS.items():
             if G > SMALL_CAP and name in LARGE_SEARCHES:
                 continue
@@ -138,7 +138,7 @@ def show(data, rows):
         own = [row for row in rows if row["order"] == name]
         gain, error = paired(over_sizes(rows, OURS), over_sizes(rows, name))
         difference = "" if name == OURS else f"{gain:+.1f} ± {error:.1f}"
-        cells += [difference, f"{np.mean([row['seconds'] for row in own]):.2f}"]
+        cells += [difference, f"{np.mean([row['seconds'] for row in own]):.3f}"]
         print(f"| {name} | " + " | ".join(cells) + " |")
 
 

@@ -457,3 +457,25 @@ def test_tables_about_noise_are_those_of_the_file():
     for (data, split_by, n_train), methods in rows.items():
         name = named[data, split_by]
         assert noise_line(f"{name}, {n_train}" if split_by == "random" else name, methods) in text
+
+
+def rows_of(name):
+    with (ROOT / "benchmarks" / "data" / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_tables_of_the_comparisons_are_those_of_the_files():
+    text = (ROOT / "docs" / "comparisons.md").read_text(encoding="utf-8")
+    accuracy, published = {}, {}
+    for row in rows_of("uea.csv"):
+        low, high = (f"{float(row[key]):.0f}" for key in ("low_percent", "high_percent"))
+        cell = f"{row['accuracy_percent']} [{low}, {high}], {row['windows']}"
+        accuracy.setdefault(f"`{row['method']}`", []).append(cell)
+    shown = re.search(r"^\| pipeline \| (.*) \|$", text, flags=re.MULTILINE)[1].split(" | ")
+    for row in rows_of("moabb_p300_published.csv"):
+        if row["dataset"] in shown:
+            cell = f"{float(row['auc_percent']):.1f} ± {float(row['sd_percent']):.1f}"
+            published.setdefault(row["pipeline"], []).append(cell)
+    assert (len(accuracy), len(published)) == (5, 5)
+    for name, cells in (accuracy | published).items():
+        assert f"| {name} | {' | '.join(cells)} |\n" in text

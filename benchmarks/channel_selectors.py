@@ -155,13 +155,14 @@ def over_sizes(rows, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="*", default=["br41n-p300", "uam-p300:100", "ner2015-errp"])
+    parser.add_argument("--subjects", type=int, help="the first subjects of every data set; default: all")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", help="CSV file of the rows")
     options = parser.parse_args()
     tasks = [
         delayed(score_fold)(data, place, fold)
         for data in options.data
-        for place, person in enumerate(people_of(data))
+        for place, person in enumerate(people_of(data)[: options.subjects])
         for fold in person.folds()
     ]
     rows = [row for part in in_parallel(options, tasks) for row in part]

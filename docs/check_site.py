@@ -27,6 +27,8 @@ NEEDED = {("a", "href"): False, ("link", "href"): True, ("img", "src"): True, ("
 #: Templates of the theme, which are no pages.
 NO_PAGES = ("_static/webpack-macros.html",)
 WIDTHS, SCHEMES = (1280, 390), ("light", "dark")
+#: How many twentieths of a second the search may take.
+PATIENCE = 400
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage")
 
 
@@ -210,7 +212,7 @@ def faults_of_search(driver, site: Path, word: str = "shrinkage") -> Iterator[st
     driver.execute_script("document.querySelector('button.search-button-field, button.search-button').click()")
     box = driver.switch_to.active_element
     box.send_keys(word + "\n")
-    for _ in range(200):
+    for _ in range(PATIENCE):
         found = driver.execute_script("return [...document.querySelectorAll('ul.search li a')].map((a) => a.href)")
         if found:
             break

@@ -1,6 +1,7 @@
 """The check of the built site finds what is broken; the site itself is checked after it is built (.ci/run)."""
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,41 @@ def test_the_exit_status_says_whether_there_are_faults(site):
     assert run().returncode == 1
     (site / "docs" / "index.html").unlink()
     assert "there is no site here; `make docs` builds it" in run().stderr
+
+
+@pytest.fixture
+def browser(check, tmp_path_factory):
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        pytest.skip("chromium and chromedriver are not installed (Debian: chromium, chromium-driver)")
+    pytest.importorskip("selenium", reason="selenium is not installed (the extra `test`)")
+    driver = check.start_browser(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()
+
+
+def test_what_is_too_wide_or_overlaps_is_seen_in_the_browser(check, site, browser):
+    assert list(check.faults_of_looks(browser, site, None)) == []
+    wide = '<div style="width: 800px">wide</div>'
+    above = '<p>some text</p><p style="margin-top: -1.6em">other text</p>'
+    add(site, f'<html><meta name="viewport" content="width=device-width">{wide}{above}</html>')
+    found = list(check.faults_of_looks(browser, site, None))
+    # 800 pixels and a margin fit into 1280, not into 390
+    assert [line.partition(" pixels too wide")[0].rpartition(" ")[0] for line in found if "too wide" in line] == [
+        "docs/third.html, 390 pixels, light:",
+        "docs/third.html, 390 pixels, dark:",
+    ]
+    overlaps = [line for line in found if "text on text: some text | other text" in line]
+    assert len(overlaps) == 4
+    assert len(found) == 6
+
+
+def test_a_search_without_results_is_a_fault(check, site, browser, monkeypatch):
+    monkeypatch.setattr(check, "PATIENCE", 3)
+    page = "<button class='search-button' onclick='document.querySelector(\"input\").focus()'>s</button><input>"
+    (site / "docs" / "index.html").write_text(page, encoding="utf-8")
+    (found,) = check.faults_of_search(browser, site)
+    assert found.startswith("Search for 'shrinkage': nothing was found")
+    index = page + '<ul class="search"><li><a href="other.html">a</a></li><li><a href="gone.html">b</a></li></ul>'
+    (site / "docs" / "index.html").write_text(index, encoding="utf-8")
+    (found,) = check.faults_of_search(browser, site)
+    assert "gone.html leads to no file" in found

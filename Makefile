@@ -7,7 +7,7 @@ LOWEST := .venv-lowest
 # The lines that no test reaches. Coverage makes the tests about a half slower; `make test COVERAGE=` runs without it.
 COVERAGE ?= --cov --cov-report=term-missing:skip-covered
 
-.PHONY: demo test test-lowest lint format docs clean
+.PHONY: demo test test-lowest lint format docs check-docs clean
 
 demo: $(STAMP)
 	$(BIN)/mixnorm study simulated --jobs -1
@@ -24,14 +24,18 @@ GALLERY ?= 1
 docs: .venv/installed-docs
 	$(BIN)/sphinx-build -W --keep-going -q -D plot_gallery=$(GALLERY) -c docs . docs/_build/html
 
+# Every link of the built site, and every page in Chromium, at the width of a screen and of a phone, light and dark.
+check-docs: docs
+	$(BIN)/python docs/check_site.py docs/_build/html --browser
+
 lint: $(STAMP)
-	$(BIN)/ruff check src tests benchmarks examples docs/conf.py
-	$(BIN)/ruff format --check src tests benchmarks examples docs/conf.py
+	$(BIN)/ruff check src tests benchmarks examples docs/*.py
+	$(BIN)/ruff format --check src tests benchmarks examples docs/*.py
 	$(BIN)/mypy
 
 format: $(STAMP)
-	$(BIN)/ruff check --fix src tests benchmarks examples docs/conf.py
-	$(BIN)/ruff format src tests benchmarks examples docs/conf.py
+	$(BIN)/ruff check --fix src tests benchmarks examples docs/*.py
+	$(BIN)/ruff format src tests benchmarks examples docs/*.py
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

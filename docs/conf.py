@@ -87,6 +87,8 @@ html_extra_path = ["_root"]  # an index.html that leads to docs/index.html
 html_css_files = ["mixnorm.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_context = {"default_mode": "auto"}  # light or dark as the reader's system; without it the theme complains once
+html_sidebars = {"docs/start": []}  # it has no pages below it
 html_theme_options = {
     "logo": {"text": "mixnorm"},
     "navbar_align": "left",

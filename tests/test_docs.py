@@ -186,8 +186,9 @@ def check_benchmark(arguments, line):
 
 def check_pip(arguments, line, monkeypatch):
     """Installing would reach for a network: the extras that are named exist."""
-    verb, what = arguments
+    verb, *options, what = arguments
     assert verb == "install"
+    assert set(options) <= {"--no-deps"}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for extra in re.findall(r"\[(.*)\]", what):
         assert set(extra.split(",")) <= set(project["optional-dependencies"]), line
@@ -456,3 +457,25 @@ def test_tables_about_noise_are_those_of_the_file():
     for (data, split_by, n_train), methods in rows.items():
         name = named[data, split_by]
         assert noise_line(f"{name}, {n_train}" if split_by == "random" else name, methods) in text
+
+
+def rows_of(name):
+    with (ROOT / "benchmarks" / "data" / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_tables_of_the_comparisons_are_those_of_the_files():
+    text = (ROOT / "docs" / "comparisons.md").read_text(encoding="utf-8")
+    accuracy, published = {}, {}
+    for row in rows_of("uea.csv"):
+        low, high = (f"{float(row[key]):.0f}" for key in ("low_percent", "high_percent"))
+        cell = f"{row['accuracy_percent']} [{low}, {high}], {row['windows']}"
+        accuracy.setdefault(f"`{row['method']}`", []).append(cell)
+    shown = re.search(r"^\| pipeline \| (.*) \|$", text, flags=re.MULTILINE)[1].split(" | ")
+    for row in rows_of("moabb_p300_published.csv"):
+        if row["dataset"] in shown:
+            cell = f"{float(row['auc_percent']):.1f} ± {float(row['sd_percent']):.1f}"
+            published.setdefault(row["pipeline"], []).append(cell)
+    assert (len(accuracy), len(published)) == (5, 5)
+    for name, cells in (accuracy | published).items():
+        assert f"| {name} | {' | '.join(cells)} |\n" in text

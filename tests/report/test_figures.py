@@ -109,7 +109,8 @@ def test_every_method_goes_through_every_table_and_figure(tmp_path):
 
 def test_every_method_has_a_look_of_its_own():
     curves = auc_against_trials(results_of(METHODS, METHODS), "mine").axes[0]
-    looks = {line.get_label(): (line.get_color(), line.get_marker()) for line in curves.lines}
+    lines = {container.get_label(): container.lines[0] for container in curves.containers}
+    looks = {label: (line.get_color(), line.get_marker()) for label, line in lines.items()}
     assert set(looks) == {method.title for method in METHODS.values()}
     assert len(set(looks.values())) == len(METHODS)
 
@@ -161,13 +162,36 @@ def test_the_best_model_is_marked_where_it_lies(results):
 
 
 def test_curves_over_trials_and_scatter_are_at_the_asked_size(results):
-    curves = auc_against_trials(results, "mine").axes[0]
-    assert [line.get_xdata().tolist() for line in curves.lines] == [[50, 500]] * 4
-    assert "Training trials per subject" in texts(auc_against_trials(results, "mine"))
+    figure = auc_against_trials(results, "mine")
+    curves = [container.lines[0].get_xdata() for container in figure.axes[0].containers]
+    assert len(curves) == 4
+    assert np.allclose(curves, [[50, 500]] * 4, rtol=0.05)
+    assert len({tuple(curve) for curve in curves}) == 4  # bars stand beside each other
+    assert "Training trials per subject" in texts(figure)
     figure = scatter(results, "mine", 50)
     assert len(figure.axes) == 3
     assert all(len(axes.collections[0].get_offsets()) == 2 for axes in figure.axes)
     assert any("50 training trials: one point per subject" in text for text in texts(figure))
+
+
+def test_bars_are_intervals_of_the_mean_over_subjects(results):
+    figure = auc_against_trials(results, "mine")
+    assert any("95 % intervals of the mean over subjects" in text for text in texts(figure))
+    container = figure.axes[0].containers[0]  # svm
+    (bars,) = container.lines[2]
+    for n_train, (low, high) in zip((50, 500), bars.get_segments(), strict=True):
+        own = [r for r in results.records if r["method"] == "svm" and r["n_train"] == n_train]
+        a, b = (np.mean([r["auc"] for r in own if r["subject"] == who]) for who in "AB")
+        half = (
+            12.706205 * abs(a - b) / 2
+        )  # t of one degree of freedom; the standard error of two values is |a − b| / 2
+        assert (low[1], high[1]) == pytest.approx(((a + b) / 2 - half, (a + b) / 2 + half), abs=1e-5)
+
+
+def test_one_subject_has_no_bars(results):
+    alone = replace(results, records=[r for r in results.records if r["subject"] == "A"])
+    (bars,) = auc_against_trials(alone, "mine").axes[0].containers[0].lines[2]
+    assert all(low[1] == high[1] for low, high in bars.get_segments())
 
 
 def test_sensors_do_not_touch_each_other():

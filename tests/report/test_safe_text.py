@@ -40,14 +40,14 @@ HOSTILE = [
 
 def read_latex(text):
     """What LaTeX typesets of a line that has only the commands that `for_latex` writes; an error for any other."""
-    words = {"textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^"}
-    pattern = r"\\(textbackslash|textasciitilde|textasciicircum)\{\}|\\([%_&#${}])|\$([<>])\$|\{([\[*])\}|([^\\%_&#${}~^\[*])"
+    words = {"textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^", r"$\pm$": "±"}
+    pattern = r"\\(textbackslash|textasciitilde|textasciicircum)\{\}|(\$\\pm\$)|\\([%_&#${}])|\$([<>])\$|\{([\[*])\}|([^\\%_&#${}~^\[*])"
     shown, place = [], 0
     while place < len(text):
         found = re.compile(pattern, re.DOTALL).match(text, place)
         assert found, f"LaTeX would interpret {text[place:]!r}"
-        word, *others = found.groups()
-        shown.append(words[word] if word else next(one for one in others if one))
+        part = next(one for one in found.groups() if one)
+        shown.append(words.get(part, part))
         place = found.end()
     return "".join(shown)
 

@@ -35,9 +35,13 @@ def simulated():
 def test_text_has_the_papers_rows_beside_ours(simulated):
     lines = table(simulated).splitlines()
     assert lines[0].split() == ["Method", "AUC", "%", "Sel", "%", "F", "%", "p", "paper:", "AUC", "Sel", "F", "p"]
-    assert lines[2].split() == ["SVM", "79.25", "100.00", "66.67", "–", "79.79", "100.00", "66.67", "–"]
-    assert lines[3].split() == ["GSVM-2", "80.75", "62.50", "90.00", "0.031", "80.96", "62.50", "89.72", "0.004"]
+    # six draws a tenth apart: √(0.035 / 6) = 0.076; what is the same in all of them has no spread
+    svm = ["SVM", "79.25", "±", "0.08", "100.00", "66.67", "–", "79.79", "100.00", "66.67", "–"]
+    gsvm = ["GSVM-2", "80.75", "±", "0.08", "62.50", "90.00", "0.031", "80.96", "62.50", "89.72", "0.004"]
+    assert lines[2].split() == svm
+    assert lines[3].split() == gsvm
     assert lines[4].startswith("simulated: means over 1 subject, 6 splits (random), 100 training trials")
+    assert "; ±: standard error over draws of data; p: " in lines[4]
 
 
 def test_columns_are_aligned(simulated):
@@ -54,10 +58,10 @@ def test_csv_holds_the_rows_unrounded_and_nothing_for_what_is_not_there(simulate
 
 def test_markdown_and_latex_hold_the_same_numbers(simulated):
     markdown = table(simulated, "markdown").splitlines()
-    assert markdown[2] == "| SVM | 79.25 | 100.00 | 66.67 | – | 79.79 | 100.00 | 66.67 | – |"
+    assert markdown[2] == "| SVM | 79.25 ± 0.08 | 100.00 | 66.67 | – | 79.79 | 100.00 | 66.67 | – |"
     latex = table(simulated, "latex")
     assert r"Method & AUC \% & Sel \% & F \% & p &" in latex
-    assert r"SVM & 79.25 & 100.00 & 66.67 & -- & 79.79" in latex
+    assert r"SVM & 79.25 $\pm$ 0.08 & 100.00 & 66.67 & -- & 79.79" in latex
     assert latex.count(r"\\") == 3
 
 
@@ -73,6 +77,33 @@ def test_means_are_over_splits_then_subjects():
     (row,) = results(records, "mine", methods=("svm",)).rows()
     assert row.auc == pytest.approx(75.0)
     assert (row.n_subjects, row.n_splits) == (2, 3)
+
+
+def test_spread_is_the_standard_error_over_subjects_and_splits_do_not_count():
+    recordings = (DatasetPlan("mine", "mine.npz"),)
+    shares = {"A": 60.0, "B": 70.0, "C": 80.0}
+    records = [
+        record("mine", subject=who, split=k, auc=auc + (k - 1), sel=auc)
+        for who, auc in shares.items()
+        for k in range(3)
+    ]
+    found = results(records, "mine", methods=("svm",), datasets=recordings)
+    (row,) = found.rows()
+    assert (row.auc_se, row.sel_se, row.f_measure_se) == (pytest.approx(10 / np.sqrt(3)), row.auc_se, None)
+    lines = table(found).splitlines()
+    assert lines[2].split() == ["SVM", "70.00", "±", "5.77", "70.00", "±", "5.77", "–"]
+    assert "; ±: standard error over subjects; p: " in lines[3]
+    (read,) = csv.DictReader(io.StringIO(table(found, "csv")))
+    assert float(read["auc_se"]) == row.auc_se
+    alone = results(records[:3], "mine", methods=("svm",), datasets=recordings)
+    assert alone.rows()[0].auc_se is None
+    assert "±" not in table(alone)
+
+
+def test_spread_of_drawn_data_is_over_draws_not_over_their_subjects():
+    records = [record("mine", subject=who, split=k, auc=70.0 + 10 * k) for who in "AB" for k in range(2)]
+    (row,) = results(records, "mine", methods=("svm",)).rows()
+    assert row.auc_se == pytest.approx(5.0)
 
 
 def test_sizes_and_data_sets_have_columns_where_there_are_several():

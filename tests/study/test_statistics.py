@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import rankdata, wilcoxon
+from scipy.stats import rankdata, sem, wilcoxon
+from scipy.stats import t as student
 
 from mixnorm.study import wilcoxon_exact
+from mixnorm.study.statistics import half_interval, standard_error
 
 
 def brute_force(difference):
@@ -52,3 +54,18 @@ def test_what_cannot_be_tested_is_none_or_refused():
 def test_the_papers_smallest_p_value_over_ten_runs():
     # nine of ten better, the worst difference being the smallest: 2 · 2 / 2^10
     assert wilcoxon_exact([-1, 2, 3, 4, 5, 6, 7, 8, 9, 10], np.zeros(10)) == pytest.approx(0.00390625)
+
+
+@given(st.lists(st.floats(0, 100), min_size=2, max_size=20), st.integers(1, 3))
+def test_intervals_are_those_of_scipy(values, columns):
+    values = np.array(values)
+    assert standard_error(values) == pytest.approx(sem(values), abs=1e-12)
+    table = np.stack([values + k for k in range(columns)], axis=1)
+    if values.std() > 1e-9:
+        low, high = student.interval(0.95, len(values) - 1, loc=0, scale=sem(values))
+        assert half_interval(table) == pytest.approx(np.full(columns, (high - low) / 2))
+
+
+def test_one_value_has_no_spread():
+    assert standard_error([3.0]) is None
+    assert half_interval([[3.0, 4.0]]) is None

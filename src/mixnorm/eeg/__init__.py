@@ -25,6 +25,7 @@ from mixnorm.eeg.spelling import Spelled, Stopping, spell
 from mixnorm.eeg.splitting import InOrder, honest_folds
 from mixnorm.eeg.stream import StreamDecoder, StreamScore
 from mixnorm.eeg.stream_speller import StreamLetter, StreamSpeller
+from mixnorm.eeg.window_means import WindowMeans
 
 #: Names of `mixnorm.montage`, which is built on this package; they are imported from there when they are asked for.
 _OF_MONTAGE = {
@@ -68,6 +69,7 @@ __all__ = [
     "StreamLetter",
     "StreamScore",
     "StreamSpeller",
+    "WindowMeans",
     "default_classifier",
     "default_preparation",
     "electrode_positions",

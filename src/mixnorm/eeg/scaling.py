@@ -63,6 +63,7 @@ class ChannelScaler(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     --------
     Preparation : Its `scaler` makes one with the settings of the preparation.
     Decoder : Has a fitted one, which scales the trials before the classifier.
+    WindowMeans : Reduces trials that others cut to few samples.
 
     Examples
     --------

@@ -16,7 +16,8 @@ from mixnorm.report.safe_text import for_figure
 from mixnorm.report.styles import method_style, plain
 from mixnorm.study import METHODS, Results
 from mixnorm.study.letters import letters_right
-from mixnorm.study.results import BASELINE, mean_over_subjects
+from mixnorm.study.results import BASELINE, mean_over_subjects, means_by
+from mixnorm.study.statistics import half_interval
 
 # More subjects than this do not fit on a page; the first ones are drawn, and the figure says so.
 _MOST_PANELS = 16
@@ -66,7 +67,7 @@ def sensors(results: Results, dataset: str, method: str, n_train: int | None) ->
     """Selected sensors on the scalp of each subject; the width of a ring is the share of splits that selected it."""
     about = results.datasets[dataset]
     records = results.of(dataset, method, n_train)
-    drawn = {d.name: d.drawn for d in results.plan.datasets}[dataset]
+    drawn = _is_drawn(results, dataset)
     shown, left = _shown(_subjects(records))
     size = 3.6 if len(shown) == 1 else 2.4 if len(about["ch_names"]) <= 32 else 3.0
     figure, panels = _panels(len(shown), size)
@@ -100,23 +101,37 @@ def auc_against_sensors(results: Results, dataset: str, n_train: int | None) -> 
 
 
 def auc_against_trials(results: Results, dataset: str) -> Any:
-    """Mean AUC over subjects against the number of training trials per subject."""
+    """Mean AUC over subjects, or draws of data, against the number of training trials, with 95 % intervals."""
     figure, (axes,) = _panels(1, 4.5)
-    for method in results.plan.methods:
+    over = "split" if _is_drawn(results, dataset) else "subject"
+    methods = _with_any_results(results, dataset)
+    for place, method in enumerate(methods):
         sizes = [n for n in sorted(results.plan.n_train) if results.of(dataset, method, n)]
-        means = [mean_over_subjects(results.of(dataset, method, n), "auc") for n in sizes]
-        axes.plot(sizes, means, **method_style(method), label=METHODS[method].title)
+        found = [list(means_by(results.of(dataset, method, n), "auc", over).values()) for n in sizes]
+        halves = [half_interval(values) for values in found]
+        # beside each other: bars at the same place would hide one another
+        beside = np.array(sizes) * 1.025 ** (place - (len(methods) - 1) / 2)
+        axes.errorbar(
+            beside,
+            [np.mean(values) for values in found],
+            yerr=[0.0 if half is None else half for half in halves],
+            **method_style(method),
+            label=METHODS[method].title,
+            elinewidth=1,
+            capsize=2.5,
+        )
     axes.set_xscale("log")
     axes.set_xticks(sorted(results.plan.n_train), [str(n) for n in sorted(results.plan.n_train)])
     axes.minorticks_off()
-    axes.set_title(for_figure(dataset), fontsize=10)
-    _finish(figure, [axes], "Training trials per subject", "AUC, mean over subjects (%)")
+    unit = "draws of data" if over == "split" else "subjects"
+    axes.set_title(f"{for_figure(dataset)}; bars: 95 % intervals of the mean over {unit}", fontsize=10)
+    _finish(figure, [axes], "Training trials per subject", f"AUC, mean over {unit} (%)")
     return figure
 
 
 def scatter(results: Results, dataset: str, n_train: int | None) -> Any:
     """AUC of every method against that of SVM: one point per subject, or per draw of simulated data."""
-    drawn = {d.name: d.drawn for d in results.plan.datasets}[dataset]
+    drawn = _is_drawn(results, dataset)
     # Every draw simulates new subjects, which share only their names with those of other draws.
     over = ("subject", "split") if drawn else ("subject",)
     base = _mean_auc(results.of(dataset, BASELINE, n_train), over)
@@ -180,6 +195,16 @@ def _draw_path(axes: Any, records: Sequence[dict[str, Any]], method: str) -> Non
 def _with_results(results: Results, dataset: str, n_train: int | None) -> list[str]:
     """The methods that have results; those whose every unit failed, or is missing, have none."""
     return [method for method in results.plan.methods if results.of(dataset, method, n_train)]
+
+
+def _with_any_results(results: Results, dataset: str) -> list[str]:
+    """The methods that have results for any number of training trials."""
+    return [m for m in results.plan.methods if any(results.of(dataset, m, n) for n in results.plan.n_train)]
+
+
+def _is_drawn(results: Results, dataset: str) -> bool:
+    """Whether every split simulates new data, so that splits are independent."""
+    return {one.name: one.drawn for one in results.plan.datasets}[dataset]
 
 
 def _compared_at(results: Results) -> int | None:

@@ -23,6 +23,7 @@ _LATEX = {
     "<": "$<$",
     ">": "$>$",
     "–": "--",
+    "±": r"$\pm$",
     # After the end of a row these two would be its arguments.
     "[": "{[}",
     "*": "{*}",

@@ -85,9 +85,9 @@ def sheet(results: Results) -> Sheet:
         columns.insert(0, ("Data set", lambda row: row.dataset))
     if sized:
         columns.append(("Trials", lambda row: _number(row.n_train, 0)))
-    columns += [("AUC %", lambda row: _number(row.auc)), ("Sel %", lambda row: _number(row.sel))]
+    columns += [("AUC %", _with_error("auc")), ("Sel %", _with_error("sel"))]
     if truth:
-        columns.append(("F %", lambda row: _number(row.f_measure)))
+        columns.append(("F %", _with_error("f_measure")))
     columns.append(("p", lambda row: _p_value(row.p_value)))
     if paper:
         columns += _paper_columns(truth)
@@ -112,6 +112,16 @@ def characters_sheet(results: Results) -> Sheet | None:
     ]
     note = "Characters spelled right, in percent, by number of repetitions; mean over subjects and its 95 % interval."
     return Sheet(heads + tuple(str(k + 1) for k in range(longest)), tuple(rows), (note,))
+
+
+def _with_error(name: str) -> Callable[[Row], str]:
+    """The mean and, where subjects differ, its standard error."""
+
+    def cell(row: Row) -> str:
+        mean, error = getattr(row, name), getattr(row, f"{name}_se")
+        return f"{_number(mean)} ± {_number(error)}" if error else _number(mean)
+
+    return cell
 
 
 def _with_interval(one: LettersRight, place: int) -> str:
@@ -193,7 +203,10 @@ def _notes(results: Results, rows: Sequence[Row]) -> list[str]:
     trials = sorted({row.n_train for row in rows if row.n_train is not None})
     size = f", {trials[0]} training trials" if len(trials) == 1 else ""
     sets = ", ".join(dataset.name for dataset in plan.datasets)
-    notes = [f"{sets}: means over {over or 'nothing yet'} ({plan.split_by}){size}; p: exact Wilcoxon against SVM."]
+    notes = [
+        f"{sets}: means over {over or 'nothing yet'} ({plan.split_by}){size}{_unit_of_errors(results, rows)}; "
+        "p: exact Wilcoxon against SVM."
+    ]
     notes += reasons_without_letters(results)
     if results.missing:
         done = results.n_units - len(results.missing)
@@ -210,6 +223,14 @@ def _notes(results: Results, rows: Sequence[Row]) -> list[str]:
             f"{TOLERANCE:g}, the largest at {largest:.1e}: {_some([unit for unit, _ in results.above_tol])}."
         )
     return notes
+
+
+def _unit_of_errors(results: Results, rows: Sequence[Row]) -> str:
+    if not any(row.auc_se for row in rows):
+        return ""
+    drawn = {dataset.drawn for dataset in results.plan.datasets}
+    units = [word for word, simulated in (("subjects", False), ("draws of data", True)) if simulated in drawn]
+    return f"; ±: standard error over {' or '.join(units)}"
 
 
 def _some(items: Sequence[str], most: int = 5) -> str:

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
 from mixnorm.study.results import Results
+from mixnorm.study.statistics import half_interval
 
 #: Why a record has no letters → what a report says about it.
 REASONS = {
@@ -76,9 +76,8 @@ def _over_subjects(place: tuple[str, str, int | None], records: Sequence[dict[st
     means = np.array(
         [np.mean([r["characters"][:length] for r in records if r["subject"] == who], axis=0) for who in subjects]
     )
-    mean, n = means.mean(axis=0), len(means)
-    if n < 2:
+    mean, half = means.mean(axis=0), half_interval(means)
+    if half is None:
         return LettersRight(*place, tuple(mean.tolist()), None, None)
-    half = student.ppf(0.975, n - 1) * means.std(axis=0, ddof=1) / np.sqrt(n)
     bounds = (np.clip(mean + sign * half, 0, 100).tolist() for sign in (-1, 1))
     return LettersRight(*place, tuple(mean.tolist()), *(tuple(bound) for bound in bounds))

@@ -11,7 +11,7 @@ import numpy as np
 
 from mixnorm.eeg.readers.guard import require
 from mixnorm.study.plan import Plan
-from mixnorm.study.statistics import wilcoxon_exact
+from mixnorm.study.statistics import standard_error, wilcoxon_exact
 from mixnorm.study.store import Store, StoreError
 
 #: The method that all others are tested against.
@@ -45,6 +45,9 @@ class Row:
         That of the exact Wilcoxon test of the AUC against `svm`; None: there is none.
     n_subjects, n_splits : int
         How many subjects and splits the means are over.
+    auc_se, sel_se, f_measure_se : float or None
+        Standard errors of `auc`, `sel` and `f_measure` over subjects, in percentage points; over splits where each
+        draws new data. None: there is only one.
 
     See Also
     --------
@@ -67,6 +70,9 @@ class Row:
     p_value: float | None
     n_subjects: int
     n_splits: int
+    auc_se: float | None = None
+    sel_se: float | None = None
+    f_measure_se: float | None = None
 
 
 @dataclass(frozen=True)
@@ -180,6 +186,7 @@ class Results:
         mine = self.of(*place)
         base = self.of(place[0], BASELINE, place[2]) if place[1] != BASELINE else []
         trials = {record["n_train"] for record in mine}
+        over = "split" if drawn else "subject"
         return Row(
             dataset=place[0],
             method=place[1],
@@ -187,9 +194,12 @@ class Results:
             auc=mean_over_subjects(mine, "auc"),
             sel=mean_over_subjects(mine, "sel"),
             f_measure=mean_over_subjects(mine, "f_measure"),
-            p_value=paired_p_value(mine, base, "split" if drawn else "subject"),
+            p_value=paired_p_value(mine, base, over),
             n_subjects=len({record["subject"] for record in mine}),
             n_splits=len({record["split"] for record in mine}),
+            auc_se=error_of_mean(mine, "auc", over),
+            sel_se=error_of_mean(mine, "sel", over),
+            f_measure_se=error_of_mean(mine, "f_measure", over),
         )
 
 
@@ -287,20 +297,27 @@ def load_results(folder: str | Path, partial: bool = False) -> Any:
 
 def mean_over_subjects(records: Iterable[dict[str, Any]], name: str) -> float | None:
     """Mean over the splits of each subject, then over subjects."""
-    means = _means(records, name, "subject")
+    means = means_by(records, name, "subject")
     return float(np.mean(list(means.values()))) if means else None
+
+
+def error_of_mean(records: Iterable[dict[str, Any]], name: str, over: str) -> float | None:
+    """Standard error of the mean over subjects, or over splits where each draws new data; None for one of them."""
+    error = standard_error(list(means_by(records, name, over).values()))
+    return None if error is None else float(error)
 
 
 def paired_p_value(records: Sequence[dict[str, Any]], baseline: Sequence[dict[str, Any]], over: str) -> float | None:
     """Exact Wilcoxon test of the AUC, paired over subjects, or over splits where each draws new data."""
-    mine, other = (_means(part, "auc", over) for part in (records, baseline))
+    mine, other = (means_by(part, "auc", over) for part in (records, baseline))
     common = sorted(set(mine) & set(other), key=str)
     if not common:
         return None
     return wilcoxon_exact([mine[key] for key in common], [other[key] for key in common])
 
 
-def _means(records: Iterable[dict[str, Any]], name: str, over: str) -> dict[Any, float]:
+def means_by(records: Iterable[dict[str, Any]], name: str, over: str) -> dict[Any, float]:
+    """Subject, or split → mean of its records; what has no value is left out."""
     values: dict[Any, list[float]] = {}
     for record in records:
         if record[name] is not None:

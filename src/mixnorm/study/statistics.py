@@ -1,10 +1,11 @@
-"""The exact Wilcoxon signed-rank test."""
+"""How far means over subjects can be from the truth, and the exact Wilcoxon signed-rank test."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
+from scipy.stats import t as student
 
 
 def wilcoxon_exact(x: ArrayLike, y: ArrayLike) -> float | None:
@@ -52,3 +53,15 @@ def wilcoxon_exact(x: ArrayLike, y: ArrayLike) -> float | None:
     center = doubled.sum() / 2
     far = np.abs(np.arange(len(counts)) - center) >= abs(observed - center)
     return float(min(1.0, counts[far].sum()))
+
+
+def standard_error(values: ArrayLike) -> NDArray[np.float64] | None:
+    """Return σ/√n of the mean over the first axis, with σ² = Σ(x − mean)²/(n − 1); None for fewer than two values."""
+    values = np.asarray(values, dtype=float)
+    return values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else None
+
+
+def half_interval(values: ArrayLike) -> NDArray[np.float64] | None:
+    """Return t·σ/√n, half of the 95 % interval of the mean by Student's t; None for fewer than two values."""
+    error = standard_error(values)
+    return None if error is None else student.ppf(0.975, len(np.asarray(values)) - 1) * error

@@ -10,20 +10,22 @@ norm m_sk ≥ 0 of each cell of a vector matters: the solutions below are multip
 
 with w = m/(ω + λ²/x + μ²/y), u = λ²/x · w and v = μ²/y · w. The derivative of each sum by x_s is ‖u_s‖²/λ_s², by y_k
 ‖v^(k)‖²/μ_k². Both are solved by a primal-dual interior-point method in as many variables as there are rows and
-columns; its number of steps hardly depends on the data (10 to 20). A row of weight λ = 0 has u = 0, and drops out.
+columns; its number of steps hardly depends on the data (10 to 25). A row of weight λ = 0 has u = 0, and drops out.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-#: Complementarity x s at which the interior-point method ends, in units of its normalised data.
-_LEAST = 1e-17
+#: Mean of z s at which the method for `shrink` ends, and the lack of s = slack that is rounding.
+_LEAST, _ROUNDING = 1e-17, 1e-13
 #: Relative difference between both bounds of t² that is rounding.
 _EQUAL = 1e-15
 _MOST_STEPS = 80
-#: How far a step may go towards the boundary.
-_FRACTION = 0.99
+#: Least factor by which z s falls in one step, and its least value in units of the lack of s = slack.
+_FASTEST, _HOLD = 1e-3, 0.01
+#: Longest relative change upwards, and in logarithms downwards.
+_UP, _DOWN = 2.0, 8.0
 
 
 class Split(NamedTuple):
@@ -151,11 +153,24 @@ class _Cells(NamedTuple):
 
 
 class _State(NamedTuple):
-    """A point of the interior-point method: z = (x, y), the slacks s of its slopes, and their bound t²."""
+    """A point of the interior-point method.
+
+    Attributes
+    ----------
+    z, s : ndarrays of shape (S + K,)
+        (x, y) > 0, and s > 0 that tends to the slack of the slopes; s = 0 where there is no variable.
+    top : float
+        Bound t² of the slopes.
+    """
 
     z: np.ndarray
     s: np.ndarray
     top: float
+
+    @property
+    def center(self) -> float:
+        """The mean of z s, which is 0 at the solution."""
+        return float(self.z @ self.s) / len(self.z)
 
 
 def _balance(cells: _Cells, given: np.ndarray) -> np.ndarray:
@@ -167,53 +182,65 @@ def _balance(cells: _Cells, given: np.ndarray) -> np.ndarray:
     top = 1.5 * float(slopes.max())
     state, best = _State(z, top - slopes, top), (np.inf, z)
     for _ in range(_MOST_STEPS):
-        z, s, top = state
+        z = state.z
         slopes = cells.slopes(z) + extra
-        lower, upper = float(slopes @ z) / z.sum(), float(slopes.max())
-        best = min(best, (upper - lower, z), key=lambda pair: pair[0])
-        if upper - lower <= _EQUAL * upper or float(z @ s) < len(z) * _LEAST * top:
+        excess = float(slopes.max() - slopes @ z / z.sum())
+        best = min(best, (excess, z), key=lambda pair: pair[0])
+        if excess <= _EQUAL * state.top:
             break
-        state = _interior_step(cells, state, top - slopes, on_simplex=True)
+        state = _interior_step(cells, state, state.top - slopes, on_simplex=True)
     return best[1]
 
 
 def _shrunk(m: np.ndarray, rows: np.ndarray, columns: np.ndarray, omega: np.ndarray) -> np.ndarray:
     """The interior-point method for `shrink`."""
     cells = _Cells.of(m, rows, columns, omega)
+    limited = np.concatenate([rows, columns]) > 0
+    # the solution for each row and column alone, whose slopes are all below 1
     alone = (m / omega) ** 2
     z = np.concatenate([rows * np.sqrt(np.sum(alone, axis=1)), columns * np.sqrt(np.sum(alone, axis=0))])
-    z[: len(rows)][rows == 0] = 1.0  # such a row has no x: any positive number will do
-    state = _State(z, np.where(np.concatenate([rows, columns]) > 0, 1.0, 0.0), 0.0)
+    z[~limited] = 1.0  # a row of weight 0 has no x: any positive number will do
+    state = _State(z, np.where(limited, 1 - cells.slopes(z), 0.0), 0.0)
     for _ in range(_MOST_STEPS):
-        z, s, _ = state
-        slack = np.where(s > 0, 1 - cells.slopes(z), 0.0)
-        if float(z @ s) < len(z) * _LEAST and np.abs(slack - s).max() < 1e-13:
+        slack = np.where(limited, 1 - cells.slopes(state.z), 0.0)
+        if state.center < _LEAST and np.abs(slack - state.s).max() < _ROUNDING:
             break
         state = _interior_step(cells, state, slack, on_simplex=False)
-    z, s, _ = state
-    return m * cells.factor(np.where(z > s, z, 0.0))
+    return m * cells.factor(np.where(state.z > state.s, state.z, 0.0))
 
 
 def _interior_step(cells: _Cells, state: _State, slack: np.ndarray, on_simplex: bool) -> _State:
-    """One predictor and corrector step towards z s = 0 and s = ``slack``, the slacks of the slopes at z.
+    """One step towards z s = 0 and s = ``slack``, that of the slopes at z.
 
-    On the simplex the bound of the slopes changes too, and Σ z stays 1. Where s = 0 there is no such variable.
+    A predictor says how far z s can fall; it falls no faster than the lack of s = slack. On the simplex the bound t² of
+    the slopes changes too, and Σ z stays 1. Where s = 0 there is no such variable.
     """
     z, s, top = state
-    center = float(z @ s) / len(z)
-    system = _System(*cells.bends(z), s, z)
-
-    def direction(target: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, float]:
-        dz, dtop = system.solve(target / z - slack, 1.0 - float(z.sum()) if on_simplex else None)
-        return dz, np.where(s > 0, target / z - s - (s / z) * dz, 0.0), dtop
-
-    dz, ds, _ = direction(0.0)
+    live, center, system = s > 0, state.center, _System(*cells.bends(z), s, z)
+    total = 1.0 - float(z.sum()) if on_simplex else None
+    dz, _ = system.solve(-slack, total)
+    ds = -s - (s / z) * dz
     length = min(1.0, _longest(z, dz), _longest(s, ds))
     after = float((z + length * dz) @ (s + length * ds)) / len(z)
-    aim = min(max((after / center) ** 3, 1e-8), 1.0) * center
-    dz, ds, dtop = direction(aim - dz * ds if length > 0.1 else aim)
-    length = min(1.0, _FRACTION * min(_longest(z, dz), _longest(s, ds)))
-    return _State(z + length * dz, s + length * ds, top + length * dtop)
+    aim = min(max((after / center) ** 3, _FASTEST), 1.0) * center
+    lack = float(z @ np.abs(slack - s)) / len(z)
+    aim = max(aim, min(center, _HOLD * lack), 1e-3 * _LEAST)
+    # the equation log z + log s = log aim, in relative changes of z and s
+    ask = np.log(aim / np.where(live, z * s, aim))
+    dz, dtop = system.solve(s * (1 + ask) - slack, total)
+    of_z = dz / z
+    of_s = np.where(live, ask - of_z, 0.0)
+    up, down = max(of_z.max(), of_s.max(), 1e-300), -min(of_z.min(), of_s.min(), -1e-300)
+    length = min(1.0, _UP / up, _DOWN / down)
+    return _State(_changed(z, length * of_z), _changed(s, length * of_s), top + length * dtop)
+
+
+def _changed(values: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """Change positive values by relative changes, downwards in logarithms.
+
+    Variables that go to zero then do so alike: on their ratios the slopes depend.
+    """
+    return values * np.where(change < 0, np.exp(np.minimum(change, 0.0)), 1 + change)
 
 
 class _System:

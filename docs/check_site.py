@@ -85,16 +85,18 @@ def broken_links(site: Path) -> Iterator[str]:
 
 # In the browser
 
-#: Width of the page beyond the window, and pairs of texts that lie on each other. Text inside formulas is left out;
-#: text that its box scrolls or cuts off counts as far as the box reaches. A text cannot lie on itself: that is where
-#: the end of a line was cut off.
+#: Width of the page beyond the window, pairs of texts that lie on each other, and texts that end outside the window in
+#: a place that does not scroll. Text inside formulas is left out; text that its box scrolls or cuts off counts as far
+#: as the box reaches. A text cannot lie on itself: that is where the end of a line was cut off.
 LOOK = r"""
 const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-const known = new Map([[document.body, { left: -1e9, top: -1e9, right: 1e9, bottom: 1e9, fixed: false }]]);
+const whole = { left: -1e9, top: -1e9, right: 1e9, bottom: 1e9, fixed: false, scrolls: false };
+const known = new Map([[document.body, whole]]);
 const frame = (element) => {  // what can be seen of the inside of an element, and whether it scrolls with the page
   if (!known.has(element)) {
     const style = getComputedStyle(element), own = { ...frame(element.parentElement) };
     own.fixed ||= ["fixed", "sticky"].includes(style.position);
+    own.scrolls ||= ["auto", "scroll"].includes(style.overflowX) || style.textOverflow === "ellipsis";
     if (style.overflowX !== "visible") {
       const edge = element.getBoundingClientRect();
       [own.left, own.top] = [Math.max(own.left, edge.left), Math.max(own.top, edge.top)];
@@ -108,15 +110,17 @@ const clip = (box, edge) => ({
   left: Math.max(box.left, edge.left), top: Math.max(box.top, edge.top),
   right: Math.min(box.right, edge.right), bottom: Math.min(box.bottom, edge.bottom), fixed: edge.fixed,
 });
-const boxes = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+const boxes = [], cut = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 while (walker.nextNode()) {
   const node = walker.currentNode, parent = node.parentElement;
   if (!node.textContent.trim() || parent.closest("script, style, math, dialog, svg, template, .skip-link")) continue;
   if (!parent.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
   const range = document.createRange();
   range.selectNodeContents(node);
-  for (const whole of range.getClientRects()) {
-    const box = clip(whole, frame(parent));
+  for (const line of range.getClientRects()) {
+    const box = clip(line, frame(parent));
+    if (line.right > innerWidth + 1 && line.left < innerWidth && !frame(parent).scrolls)
+      cut.push(node.textContent.trim().slice(0, 40));
     const seen = box.right - box.left > 1 && box.bottom - box.top > 1;
     if (seen) boxes.push([node.textContent.trim().slice(0, 40), box, node]);
   }
@@ -133,7 +137,7 @@ for (let i = 0; i < boxes.length; i++) {
         && place !== there && one.fixed === two.fixed) overlaps.push(`${text} | ${other}`);
   }
 }
-return [wide, overlaps];
+return [wide, overlaps, cut];
 """
 
 
@@ -183,10 +187,12 @@ def faults_of_looks(driver, site: Path, pictures: Path | None) -> Iterator[str]:
         for width, scheme in product(WIDTHS, SCHEMES):
             set_window(driver, width, scheme)
             driver.execute_async_script(DRAWN)
-            wide, overlaps = driver.execute_script(LOOK)
+            wide, overlaps, cut = driver.execute_script(LOOK)
             at = f"{where}, {width} pixels, {scheme}"
             if wide > 0:
                 yield f"{at}: {wide} pixels too wide."
+            elif cut:
+                yield f"{at}: text that is cut off at the right: {'; '.join(cut[:3])}."
             if overlaps:
                 yield f"{at}: text on text: {'; '.join(overlaps[:3])}."
             if pictures:

@@ -98,6 +98,18 @@ def test_what_is_too_wide_or_overlaps_is_seen_in_the_browser(check, site, browse
     assert len(found) == 6
 
 
+def test_text_that_is_cut_off_is_seen_and_text_that_scrolls_is_allowed(check, site, browser):
+    row = '<div style="overflow-x: {}"><div style="width: 800px">{}</div></div>'
+    text = "long " * 40
+    add(site, row.format("auto", text))
+    assert list(check.faults_of_looks(browser, site, None)) == []
+    add(site, row.format("hidden", text))
+    found = list(check.faults_of_looks(browser, site, None))
+    assert [line.partition(" long")[0] for line in found] == [
+        f"docs/third.html, 390 pixels, {scheme}: text that is cut off at the right:" for scheme in ("light", "dark")
+    ]
+
+
 def test_a_search_without_results_is_a_fault(check, site, browser, monkeypatch):
     monkeypatch.setattr(check, "PATIENCE", 3)
     page = "<button class='search-button' onclick='document.querySelector(\"input\").focus()'>s</button><input>"

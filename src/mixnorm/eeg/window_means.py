@@ -17,9 +17,9 @@ class WindowMeans(TransformerMixin, BaseEstimator):
     .. math:: \bar x_{ick} = \frac{1}{e_{k+1} - e_k} \sum_{t = e_k}^{e_{k+1} - 1} x_{ict},
               \qquad e_k = \operatorname{round}(k\,T/K)
 
-    for K windows of T samples: the windows follow each other, use every sample once and differ by at most one sample. A
-    recording needs no such step: `Preparation` takes means while it cuts trials. This is for trials that others cut, as
-    MOABB does.
+    for K windows of T samples: the windows follow each other, use every sample once and differ by at most one sample.
+    A recording needs no such step: `Preparation` takes means while it cuts trials. This is for trials that others cut,
+    as MOABB does.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ class WindowMeans(TransformerMixin, BaseEstimator):
         n_times = _trials(X).shape[2]
         if not 1 <= self.n_windows <= n_times:
             raise ValueError(
-                "Invalid value for the 'n_windows' parameter. Allowed are whole numbers from 1 to the number of samples, "
-                f"{n_times}, but got {self.n_windows!r} instead."
+                "Invalid value for the 'n_windows' parameter. Allowed are whole numbers from 1 to the number of "
+                f"samples, {n_times}, but got {self.n_windows!r} instead."
             )
         self.edges_ = np.linspace(0, n_times, self.n_windows + 1).round().astype(np.int64)
         return self

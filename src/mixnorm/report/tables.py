@@ -119,7 +119,8 @@ def _with_error(name: str) -> Callable[[Row], str]:
 
     def cell(row: Row) -> str:
         mean, error = getattr(row, name), getattr(row, f"{name}_se")
-        return f"{_number(mean)} ± {_number(error)}" if error else _number(mean)
+        # equal values have an error of rounding: that of 2/3 is 1e-14
+        return f"{_number(mean)} ± {_number(error)}" if error and error > 1e-9 else _number(mean)
 
     return cell
 

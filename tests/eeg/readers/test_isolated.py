@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy.io import savemat
 
-from hostile_files import looping_fif, lying_tag, nested_cells
+from hostile_files import looping_fif, lying_tag, nested_cells, unknown_types
 from mixnorm.eeg import RecordingError, read_recording, to_raw
 from mixnorm.eeg.readers import isolated
 
@@ -41,6 +41,25 @@ def test_the_same_recording_with_and_without_a_process_of_its_own(speller, tmp_p
 @posix
 def test_twenty_thousand_nested_cells_end_a_worker_and_the_next_file_is_read(tmp_path, speller):
     path = nested_cells(tmp_path / "nested.mat", 20_000)
+    with pytest.raises(RecordingError, match=rf"^{path}: the library that reads such files crashed \(SIG"):
+        read_recording(path)
+    assert read_recording(speller).signal.shape == (4, 2000)
+
+
+@posix
+def test_a_set_file_with_seven_altered_bytes_ends_a_worker_and_the_next_file_is_read(tmp_path, speller):
+    pytest.importorskip("mne")
+    labels = ["Fz", "Cz", "Pz", "Oz", "C3", "C4", "P7"]
+    chanlocs = np.array([(label,) for label in labels], dtype=[("labels", "O")])
+    events = np.array([("target", 20.0), ("nontarget", 80.0)], dtype=[("type", "O"), ("latency", "O")])
+    eeg = {"srate": 100.0, "nbchan": 7.0, "pnts": 200.0, "trials": 1.0, "xmin": 0.0, "xmax": 1.99, "setname": "a"}
+    eeg |= {"data": np.random.default_rng(0).standard_normal((7, 200)), "chanlocs": chanlocs, "event": events}
+    path = tmp_path / "a.set"
+    savemat(path, {"EEG": eeg}, appendmat=False)
+    whole = path.read_bytes()
+    assert read_recording(path).ch_names == tuple(labels)
+    unknown_types(path, labels)
+    assert sum(one != other for one, other in zip(whole, path.read_bytes(), strict=True)) == 7
     with pytest.raises(RecordingError, match=rf"^{path}: the library that reads such files crashed \(SIG"):
         read_recording(path)
     assert read_recording(speller).signal.shape == (4, 2000)

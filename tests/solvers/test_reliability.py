@@ -84,7 +84,7 @@ def test_an_unconverged_fit_returns_the_lowest_point_it_had(solver):
 # 2. Units and offsets.
 
 
-@pytest.mark.parametrize("scale", [2.0**40, 2.0**-40, 1e-13, 1e-6])
+@pytest.mark.parametrize("scale", [2.0**40, 2.0**-40, 1e-6, 1e-8, 1e-10, 1e-13])
 def test_cross_validation_does_not_depend_on_the_unit(scale):
     plain, other = GroupSVCCV(8).fit(X, Y), GroupSVCCV(8).fit(scale * X, Y)
     np.testing.assert_allclose(other.scores_, plain.scores_, atol=1e-9)
@@ -133,6 +133,22 @@ def test_offsets_beside_an_intercept_change_nothing(penalty, q):
     np.testing.assert_allclose(other.objectives, plain.objectives, rtol=1e-6)
     assert other.dual_gaps.max() <= 1e-9
     assert other.n_iters.sum() <= 2 * plain.n_iters.sum()
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e6])
+def test_offsets_change_no_fold_and_no_weight(offset):
+    """Every fold has means of its own; once no fit converged."""
+    weights = np.random.default_rng(6).uniform(0.1, 3.0, len(Y))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain, other = (
+            GroupSVCCV(8, tol=1e-9).fit(trials, Y, sample_weight=weights)
+            for trials in (X, X + offset * X.std(axis=0) * np.where(np.arange(15).reshape(5, 3) % 2, 1, -1))
+        )
+    np.testing.assert_allclose(other.scores_, plain.scores_, atol=1e-9)
+    np.testing.assert_array_equal(other.n_selected_, plain.n_selected_)
+    np.testing.assert_allclose(other.coef_, plain.coef_, atol=1e-6)
+    assert other.n_iter_ <= 2 * plain.n_iter_
 
 
 def test_offsets_of_every_subject_change_nothing():

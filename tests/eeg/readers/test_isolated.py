@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy.io import savemat
 
-from hostile_files import looping_fif, lying_tag, nested_cells, unknown_types
+from hostile_files import inflating, looping_fif, lying_tag, nested_cells, unknown_types
 from mixnorm.eeg import RecordingError, read_recording, to_raw
 from mixnorm.eeg.readers import isolated
 
@@ -73,6 +73,14 @@ def test_few_nested_cells_are_no_layout(tmp_path):
 def test_a_tag_that_lies_about_its_size_is_refused(tmp_path):
     path = lying_tag(tmp_path / "lying.mat", 1_400_000_000)
     with pytest.raises(RecordingError, match=rf"^{path}: "):
+        read_recording(path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the memory of a process")
+def test_one_megabyte_does_not_become_more_than_a_gigabyte(tmp_path):
+    path = inflating(tmp_path / "inflating.mat", 1_400_000_000)
+    assert path.stat().st_size < 2_000_000
+    with pytest.raises(RecordingError, match=r"reading it took more than 0\.5\d GiB of memory, too much for a file"):
         read_recording(path)
 
 

@@ -41,6 +41,17 @@ def lying_tag(path, declared):
     return path
 
 
+def inflating(path, n_bytes):
+    """A compressed variable of `n_bytes` zeros whose outer tag, by which its size is judged, declares next to nothing."""
+    inner = struct.pack("<II", 14, 64) + _matrix(6, (n_bytes // 8, 1), b"y", struct.pack("<II", 9, n_bytes))
+    packer, mib = zlib.compressobj(9), bytes(2**20)
+    start = packer.compress(inner) + packer.flush(zlib.Z_FULL_FLUSH)
+    block = packer.compress(mib) + packer.flush(zlib.Z_FULL_FLUSH)  # after a full flush all blocks are the same
+    packed = start + block * -(-n_bytes // 2**20)
+    path.write_bytes(MAT_HEADER + struct.pack("<II", 15, len(packed)) + packed)
+    return path
+
+
 def looping_fif(path):
     """A file of measurements without a directory, in which a tag names itself as the next one."""
     file_id = np.array([100, 0x00010003, 0, 0, 0], dtype=">i4").tobytes()
@@ -50,5 +61,18 @@ def looping_fif(path):
         body += struct.pack(">iiii", kind, data_type, len(data), following) + data
     at = len(body)
     body += struct.pack(">iiii", 108, 3, 4, at) + struct.pack(">i", 0)
+    path.write_bytes(body)
+    return path
+
+
+def unknown_types(path, labels):
+    """Alter a byte before each of some texts in a MATLAB file: a data type that the format does not know.
+
+    SciPy looks the type of a text up in a table without checking that the table goes so far.
+    """
+    body = bytearray(path.read_bytes())
+    for label in labels:
+        at = body.index(struct.pack("<HH", 16, len(label)) + label.encode())  # 16: a short text in UTF-8
+        body[at + 1] = 2
     path.write_bytes(body)
     return path

@@ -10,7 +10,9 @@ from scipy.io import savemat
 
 from mixnorm.commands.train import train
 from mixnorm.eeg import RecordingError, read_recording, read_recordings
+from mixnorm.eeg.readers import isolated, mne_files
 from mixnorm.eeg.readers.guard import mat_declared_bytes, require
+from mixnorm.eeg.readers.options import ReadOptions
 
 
 def mat_bomb(path, declared):
@@ -61,6 +63,32 @@ def test_absolute_cap_holds_for_incompressible_files_too_and_can_be_raised(tmp_p
     assert read_recording(path, max_gib=1).signal.shape == (20, 500)
     with pytest.raises(ValueError, match="max_gib=-1 must be a positive number"):
         read_recording(path, max_gib=-1)
+
+
+def test_seventy_five_minutes_of_256_channels_are_refused_until_the_user_allows_them(tmp_path, monkeypatch):
+    """4.4 GiB in memory; the file is sparse, so that it takes no space, and no more than its header is read."""
+    pytest.importorskip("mne")
+    rate, n_times = 512, 75 * 60 * 512
+    channels = "".join(f"Ch{i + 1}=E{i + 1},,0.1,µV\n" for i in range(256))
+    header = tmp_path / "long.vhdr"
+    header.write_text(
+        "Brain Vision Data Exchange Header File Version 1.0\n[Common Infos]\nCodepage=UTF-8\nDataFile=long.eeg\n"
+        f"DataFormat=BINARY\nDataOrientation=MULTIPLEXED\nNumberOfChannels=256\nSamplingInterval={1e6 / rate}\n"
+        f"[Binary Infos]\nBinaryFormat=INT_16\n[Channel Infos]\n{channels}",
+        encoding="utf-8",
+    )
+    with open(tmp_path / "long.eeg", "wb") as signal:
+        signal.truncate(2 * 256 * n_times)
+    with pytest.raises(RecordingError, match=r"its data take 4\.39 GiB, more than the 4 GiB .* with max_gib=5$"):
+        read_recording(header)
+    done = CliRunner().invoke(train, [str(header), "-o", str(tmp_path / "m.mixnorm")])
+    assert done.exit_code != 0
+    assert "allow it with --max-gib 5" in done.output
+
+    asked = ReadOptions(max_gib=5)
+    assert isolated._limits(header, asked)["bytes"] > 2 * 8 * 256 * n_times  # also of the process that reads it
+    monkeypatch.setattr(mne_files, "from_raw", lambda raw, *_: (len(raw.ch_names), raw.n_times))
+    assert mne_files.read_raw(header, asked) == (256, n_times)
 
 
 @pytest.mark.parametrize("compressed", [True, False])

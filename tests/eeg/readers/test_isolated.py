@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy.io import savemat
 
-from hostile_files import looping_fif, lying_tag, nested_cells
+from hostile_files import inflating, looping_fif, lying_tag, nested_cells, unknown_types
 from mixnorm.eeg import RecordingError, read_recording, to_raw
 from mixnorm.eeg.readers import isolated
 
@@ -46,6 +46,25 @@ def test_twenty_thousand_nested_cells_end_a_worker_and_the_next_file_is_read(tmp
     assert read_recording(speller).signal.shape == (4, 2000)
 
 
+@posix
+def test_a_set_file_with_seven_altered_bytes_ends_a_worker_and_the_next_file_is_read(tmp_path, speller):
+    pytest.importorskip("mne")
+    labels = ["Fz", "Cz", "Pz", "Oz", "C3", "C4", "P7"]
+    chanlocs = np.array([(label,) for label in labels], dtype=[("labels", "O")])
+    events = np.array([("target", 20.0), ("nontarget", 80.0)], dtype=[("type", "O"), ("latency", "O")])
+    eeg = {"srate": 100.0, "nbchan": 7.0, "pnts": 200.0, "trials": 1.0, "xmin": 0.0, "xmax": 1.99, "setname": "a"}
+    eeg |= {"data": np.random.default_rng(0).standard_normal((7, 200)), "chanlocs": chanlocs, "event": events}
+    path = tmp_path / "a.set"
+    savemat(path, {"EEG": eeg}, appendmat=False)
+    whole = path.read_bytes()
+    assert read_recording(path).ch_names == tuple(labels)
+    unknown_types(path, labels)
+    assert sum(one != other for one, other in zip(whole, path.read_bytes(), strict=True)) == 7
+    with pytest.raises(RecordingError, match=rf"^{path}: the library that reads such files crashed \(SIG"):
+        read_recording(path)
+    assert read_recording(speller).signal.shape == (4, 2000)
+
+
 def test_few_nested_cells_are_no_layout(tmp_path):
     with pytest.raises(RecordingError, match="match no known layout"):
         read_recording(nested_cells(tmp_path / "nested.mat", 20))
@@ -54,6 +73,14 @@ def test_few_nested_cells_are_no_layout(tmp_path):
 def test_a_tag_that_lies_about_its_size_is_refused(tmp_path):
     path = lying_tag(tmp_path / "lying.mat", 1_400_000_000)
     with pytest.raises(RecordingError, match=rf"^{path}: "):
+        read_recording(path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the memory of a process")
+def test_one_megabyte_does_not_become_more_than_a_gigabyte(tmp_path):
+    path = inflating(tmp_path / "inflating.mat", 1_400_000_000)
+    assert path.stat().st_size < 2_000_000
+    with pytest.raises(RecordingError, match=r"reading it took more than 0\.5\d GiB of memory, too much for a file"):
         read_recording(path)
 
 

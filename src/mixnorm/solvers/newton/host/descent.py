@@ -13,7 +13,7 @@ from mixnorm.core.metric import KroneckerMetric
 from mixnorm.core.problem import Stack
 from mixnorm.solvers.newton.host.atoms import Atoms
 from mixnorm.solvers.newton.host.hessian import WorkingHessian
-from mixnorm.solvers.newton.host.line import Line
+from mixnorm.solvers.newton.host.line import Line, least_ahead
 from mixnorm.solvers.newton.host.metric_system import Factors
 from mixnorm.solvers.newton.host.state import Active, Level, Look, Point, Position, times
 from mixnorm.solvers.newton.host.step import newton_step
@@ -34,7 +34,6 @@ from mixnorm.solvers.newton.tuning import (
     HOST,
     INNER_STEPS,
     INTERCEPT_STEPS,
-    LINE_TOLERANCE,
     MOST_STEPS,
     MOST_STEPS_PER_COEFFICIENT,
     NEAR,
@@ -368,7 +367,7 @@ class Problem:
         price = self.atoms.value(direction, tau)
         features = np.flatnonzero(direction.any(axis=0))
         change = np.matmul(self.Z[:, :, features], direction[:, features, None])[..., 0]
-        length = self._line_minimum(self.line(point, direction, change), price)
+        length = least_ahead(self.line(point, direction, change), price)
         point = Point(point.W + length * direction, point.b, point.Zw + length * change)
         return Position(point, self._value(point, tau), None)
 
@@ -400,21 +399,6 @@ class Problem:
             price += self.ridge * float(np.vdot(V, self._mapped(point.W)))
             bend += self.ridge * float(np.vdot(V, V))
         return Line(self.loss, self.p, point.Zw + self.y * point.b[:, None], change, price, bend)
-
-    @staticmethod
-    def _line_minimum(line: Line, price: float) -> float:
-        """Argmin over s > 0 of the objective along a direction whose penalty costs ``price`` per unit, nearly."""
-        length, low, high = 1.0, 0.0, np.inf
-        for _ in range(50):
-            slope, curvature = price + line.slope(length), line.curvature(length)
-            low, high = (low, length) if slope > 0 else (length, high)
-            following = length - slope / curvature if curvature > 0 else np.inf
-            if not low < following < high:
-                following = (low + high) / 2 if np.isfinite(high) else 2 * length
-            if abs(following - length) <= LINE_TOLERANCE * length:
-                break
-            length = following
-        return length
 
     def _inner(
         self, position: Position, present: np.ndarray, level: Level, tol: float, max_iter: int

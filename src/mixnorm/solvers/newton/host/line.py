@@ -50,6 +50,21 @@ class Line:
         return float(self.bend + np.vdot(curvature, self.change**2))
 
 
+def least_ahead(line: Line, price: float) -> float:
+    """Return the s > 0 of the least value, nearly, along a direction whose penalty costs ``price`` per unit."""
+    length, low, high = 1.0, 0.0, np.inf
+    for _ in range(50):
+        slope, curvature = price + line.slope(length), line.curvature(length)
+        low, high = (low, length) if slope > 0 else (length, high)
+        following = length - slope / curvature if curvature > 0 else np.inf
+        if not low < following < high:
+            following = (low + high) / 2 if np.isfinite(high) else 2 * length
+        if abs(following - length) <= LINE_TOLERANCE * length:
+            break
+        length = following
+    return length
+
+
 def least_along(line: Line, atoms: Atoms, w: np.ndarray, dw: np.ndarray, tau: np.ndarray) -> tuple[float, np.ndarray]:
     """Return the s in [0, 1] of the least value, nearly, and w + s δw, exactly zero where that is a kink."""
     if atoms.q == 1:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 #: Seconds between two samples.
 INTERVAL = 0.005
-_WAITING = {"threading.py", "queue.py", "selectors.py", "popen_fork.py"}
+_WAITING = ("threading.py", "queue.py", "selectors.py", "popen_fork.py")
+#: Functions of `mixnorm.execution.batching` that wait for a lock.
+_HELD = {"submit", "_parts"}
 
 
 @contextlib.contextmanager
@@ -29,7 +31,8 @@ def sampled(title: str, seconds: float = float("inf"), rows: int = 45) -> Iterat
     def sample() -> None:
         while not stop.wait(INTERVAL) and time.perf_counter() - begin < seconds:
             for thread, frame in sys._current_frames().items():
-                if thread == threading.get_ident() or Path(frame.f_code.co_filename).name in _WAITING:
+                file, line = frame.f_code.co_filename, frame.f_code.co_name
+                if thread == threading.get_ident() or file.endswith(_WAITING) or line in _HELD:
                     continue
                 _count(frame, inclusive, innermost)
 

@@ -55,7 +55,7 @@ def hour(options):
     with profiled(options.profile, "hour"):
         runs = read_recordings(options.file)
         waits.say("reading", 0.0)
-        select_montage(runs, SelectOptions(**QUICK), lambda now: waits.say(now.step, now.done))
+        select_montage(runs, SelectOptions(**QUICK), waits)
     waits.report()
 
 
@@ -108,7 +108,7 @@ def arrays(options):
                 select_montage(small, SelectOptions(n_resamplings=1, compare=False))
             waits = Waits()
             with profiled(options.profile, device or "CPU"):
-                found.append(select_montage(source, SelectOptions(**QUICK), lambda now: waits.say(now.step, now.done)))
+                found.append(select_montage(source, SelectOptions(**QUICK), waits))
             print(f"{device or 'CPU'}:")
             waits.report()
     if options.compare:
@@ -134,6 +134,10 @@ class Waits:
         self.by_step: dict[str, float] = {}
         self.first = self.longest = 0.0
         self.during = ""
+
+    def __call__(self, now) -> None:
+        """Take a message of `select_montage`."""
+        self.say(now.step, now.done)
 
     def say(self, step: str, done: float) -> None:
         now = time.perf_counter()

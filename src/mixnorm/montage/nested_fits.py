@@ -4,8 +4,8 @@ For the first K sensors of an order, minimise over w (K r,) and b, with h_i = ma
 
     Σ_i h_i² / n + alpha ½ w'N_K w.
 
-From one K to the next the solution changes little, and so does everything that a Newton step needs, but N_K is estimated
-for each K by itself (`SensorMoments`), so that no factorisation can be updated. The Newton system
+From one K to the next the solution changes little, and so does everything that a Newton step needs, but N_K is
+estimated for each K by itself (`SensorMoments`), so that no factorisation can be updated. The Newton system
 
     (alpha N_K + (2/n) X_a'X_a) δ = −gradient,        a: the trials with h > 0, centred because b is eliminated,
 
@@ -17,7 +17,7 @@ of its own for every K would cost O(K³ r³).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -155,7 +155,9 @@ class _Problem:
         solved = factor.solve(residual)
         search, square = solved, float(residual @ solved)
         aim = _LEFT * square
-        for products in range(1, _MOST_PRODUCTS + 1):
+        products = 0
+        while products < _MOST_PRODUCTS:
+            products += 1
             part = _Direction(search, self.X @ search, self.noise_times(search))
             product = self._hessian_times(part)
             length = square / float(search @ product)

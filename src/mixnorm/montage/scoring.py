@@ -196,7 +196,10 @@ def _fitted(
     settings: _Settings,
     tell: Callable[[float], None],
 ) -> list[tuple[list[Models], list[HeldOutScores | None]]]:
-    """Fit without the trials of each fold (None: on all); return each subject's models and their scores on the fold."""
+    """Fit without the trials of each fold (None: on all); return each subject's models, and their scores on the fold.
+
+    ``tell`` is called with the share that is done, from 0 to 1.
+    """
     trials = [[_split(one, fold, settings) for one in subjects] for fold in folds]
     cases = []
     for number, own in enumerate(trials, start=1):
@@ -218,7 +221,7 @@ def _fitted(
 
 
 def _split(one: SubjectTrials, fold: int | None, settings: _Settings) -> tuple[Training, SubjectTrials | None]:
-    """The training trials of a subject without a fold, and the trials of the fold if both classes are there; scaled."""
+    """The scaled training trials of a subject without a fold, and those of the fold if it has both classes."""
     train, test = one.take(one.fold != fold), one.take(one.fold == fold)
     scale = _identity
     if settings.scaler is not None:

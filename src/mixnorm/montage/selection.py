@@ -28,7 +28,7 @@ from mixnorm.montage.intervals import mean_known
 from mixnorm.montage.letters_right import letters_of
 from mixnorm.montage.orders import EliminationOrder, Order, compared_orders
 from mixnorm.montage.plain import number, numbers
-from mixnorm.montage.progress import Progress, Tracker
+from mixnorm.montage.progress import Progress, Tracker, report_share
 from mixnorm.montage.recommendation import Choice, choose, recommend
 from mixnorm.montage.result import Curve, NoTransfer, Path, SelectionResult, SubjectRow
 from mixnorm.montage.scoring import ScoredMontages, score_montages, usable_folds
@@ -406,6 +406,7 @@ def _stability(case: _Case) -> StabilitySelection | None:
         trial_groups=np.concatenate([_units(one) for one in subjects]),
         subjects=np.repeat(case.names, [len(one.signs) for one in subjects]),
         group_weights=case.constraints.group_weights,
+        progress=report_share,
     )
     name = f"stability, {case.options.n_resamplings} half-sample pairs"
     return case.work(case.subjects).run(name, [call])[0]

@@ -22,7 +22,7 @@ from mixnorm.core.penalties import L2
 from mixnorm.core.problem import Stack
 from mixnorm.estimators.choice import Choice, choose
 from mixnorm.estimators.folds import auc
-from mixnorm.estimators.objective import check_alphas, varying, warn_unconverged
+from mixnorm.estimators.objective import ALPHA_RATIO, NOISE_ALPHA_RATIO, check_alphas, varying, warn_unconverged
 from mixnorm.estimators.settings import SETTINGS
 from mixnorm.estimators.svc import GroupSVC
 from mixnorm.execution import SolverOptions, on_device
@@ -199,13 +199,14 @@ class _Refit:
     def _grid(self, size: int) -> NDArray[np.float64]:
         """The alphas of a montage, on all its trials."""
         sensors, signs = self.sensors(size), self.training.signs
-        groups = self._groups(len(sensors))
+        if not len(sensors):  # any alpha will do
+            return np.geomspace(NOISE_ALPHA_RATIO, ALPHA_RATIO, N_ALPHAS)
         stack = Stack.single(
             self.training.X[:, sensors].reshape(len(signs), -1),
             signs,
             sample_weight=np.ones((len(signs), 1)),
             group_weights=np.ones((len(sensors), 1)),
-            groups=groups,
+            groups=self._groups(len(sensors)),
             penalty=L2(),
         )
         return check_alphas(N_ALPHAS, stack, has_noise=True)

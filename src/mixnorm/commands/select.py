@@ -47,7 +47,6 @@ from mixnorm.montage import sentences
 from mixnorm.montage.decoders import DECODERS_FOLDER
 from mixnorm.montage.result import Montage, SelectionResult, SubjectRow
 from mixnorm.report.safe_text import for_terminal
-from mixnorm.report.selection_files import write_decoders, write_selection
 from mixnorm.study.units import code_version
 
 #: Options that do not change which electrodes are chosen; the page shows the command without them.
@@ -109,7 +108,7 @@ def select(
     For every number of electrodes: the best montage, its AUC on held-out trials, and the contribution of each
     electrode. If the command is stopped, run it again to continue.
     """
-    with messages():
+    with messages(), use_device(device):
         asked = _asked(options)
         folder = out or Path("mixnorm-results") / f"select-{Path(recordings[0]).stem}"
         _check_writable(folder)
@@ -119,8 +118,11 @@ def select(
         describe(runs, (*asked.keep, *asked.forbid), forbid=True)
         asked = replace(asked, preparation=preparation_of(prepared, runs))
         checkpoint = Checkpoint(folder / ".parts", repr(code_version()))
-        with stoppable(checkpoint.folder), use_device(device):
+        with stoppable(checkpoint.folder):
             found = _selected(runs, asked, checkpoint)
+        # imported only now: the first message should not wait for it
+        from mixnorm.report.selection_files import write_decoders, write_selection
+
         found = replace(found, arguments=typed_arguments(_ABOUT_OUTPUT))
         # decoders first: they cannot be made from selection.json again
         files = [*write_decoders(found, folder), *write_selection(found, folder, figures)]

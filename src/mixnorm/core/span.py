@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.core.triangular import backward
+from mixnorm.core.triangular import backward, cholesky
 
 #: Features per trial from which the smaller matrix is worth its factorisation.
 _WORTH = 1.25
@@ -42,7 +42,7 @@ class Span:
         if d < _WORTH * n:
             return None
         try:
-            L = np.linalg.cholesky(Z @ Z.T)
+            L = cholesky(Z @ Z.T)
         except np.linalg.LinAlgError:
             return None
         diagonal = np.diag(L)

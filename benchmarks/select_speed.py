@@ -38,7 +38,7 @@ def main():
     parser.add_argument("--channels", type=int)
     parser.add_argument("--trials", type=int)
     parser.add_argument("--samples", type=int, default=12, help="per trial, for arrays")
-    parser.add_argument("--device", help="for arrays")
+    parser.add_argument("--device", metavar="cuda", help="for arrays")
     parser.add_argument("--compare", action="store_true", help="arrays: the same on the CPU")
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
     options = parser.parse_args()
@@ -60,7 +60,7 @@ def hour(options):
 
 
 def write_hour(path: Path, n_channels: int) -> None:
-    """EEG-like activity at every channel, and a wave of 5 standard errors at eight of them after one event in six."""
+    """EEG-like activity of 10 µV at every channel, and a small wave at eight of them after one event in six."""
     import mne
 
     rng = np.random.default_rng(0)
@@ -80,7 +80,7 @@ def write_hour(path: Path, n_channels: int) -> None:
     target = rng.permutation(N_TRIALS) < N_TRIALS // 6
     times = np.arange(int(0.8 * SFREQ)) / SFREQ
     for channel in rng.choice(n_channels, 8, replace=False):
-        wave = 4.0 * rng.uniform(0.4, 1.0) * np.exp(-((times - rng.uniform(0.3, 0.5)) ** 2) / (2 * 0.08**2))
+        wave = 1.2 * rng.uniform(0.4, 1.0) * np.exp(-((times - rng.uniform(0.3, 0.5)) ** 2) / (2 * 0.08**2))
         for at in np.rint(onset[target]).astype(int):
             signal[channel, at : at + len(times)] += wave
     signal *= 1e-6

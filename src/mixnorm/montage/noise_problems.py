@@ -101,7 +101,8 @@ def solve_problems(problems: Sequence[NoiseProblem], options: SolverOptions) -> 
     if not on_device():
         for place, problem in enumerate(problems):
             with few_threads(problem.trials.X):
-                yield place, _solved(problem, options)
+                found = _solved(problem, options)
+            yield place, found
         return
     for place, problem in enumerate(problems):
         if not len(problem.sensors):

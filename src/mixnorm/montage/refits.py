@@ -93,13 +93,20 @@ def refit(training: Training, ranking: Ranking, tell: Callable[[float], None] = 
     Alpha is chosen by the inner folds at the sizes of `sizes_up_to`, and interpolated between them. ``tell`` is called
     with the share that is done, from 0 to 1, at least once for every size.
     """
-    return refit_all([(training, ranking)], tell)[0]
+    return _refit_together([(training, ranking)], tell)[0]
 
 
 def refit_all(
     cases: Sequence[tuple[Training, Ranking]], tell: Callable[[float], None] = lambda share: None
 ) -> list[Models]:
-    """`refit` for several sets of trials; on a device they are solved together."""
+    """`refit` for several sets of trials: on a device together, on the host one after another to save memory."""
+    if on_device():
+        return _refit_together(cases, tell)
+    n = len(cases)
+    return [refit(*case, lambda share, k=k: tell((k + share) / n)) for k, case in enumerate(cases)]
+
+
+def _refit_together(cases: Sequence[tuple[Training, Ranking]], tell: Callable[[float], None]) -> list[Models]:
     refits = [_Refit(*case) for case in cases]
     work = _Work(sum(one.total_work for one in refits), tell)
     paths = [(one, problem) for one in refits for problem in one.paths()]

@@ -13,6 +13,7 @@ compare-noise
 """
 
 import argparse
+import contextlib
 import json
 import os
 import time
@@ -22,6 +23,7 @@ from functools import partial
 
 import numpy as np
 from _problems import eeg_like
+from _sampling import sampled
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
@@ -56,6 +58,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes of the CPU's side")
     parser.add_argument("--splits", type=int, default=2, help="of every size, for compare-multi")
     parser.add_argument("--json", help="write all figures there")
+    parser.add_argument("--profile", action="store_true", help="where the threads are, for each part")
     options = parser.parse_args()
     figures = {"device": device_name(options.device)}
     with warnings.catch_warnings():
@@ -81,6 +84,10 @@ def device_name(device):
     return f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}"
 
 
+def profiled(options, title, seconds=float("inf")):
+    return sampled(title, seconds) if options.profile else contextlib.nullcontext()
+
+
 # One subject at a time.
 
 
@@ -91,9 +98,11 @@ def single(options, figures):
     with use_device(options.device):
         together([partial(fit_single, sets[0], {})])  # what is set up once per process is not a study's time
         if "path" in options.parts:
-            figures["path"] = solver_alone(sets)
+            with profiled(options, "path"):
+                figures["path"] = solver_alone(sets)
         if "table" in options.parts:
-            table(sets, figures)
+            with profiled(options, "table, its first 3 s", 3.0), profiled(options, "table"):
+                table(sets, figures)
     if "compare" in options.parts:
         compare(options, figures, sets)
 
@@ -225,7 +234,8 @@ def multi(options, figures):
         for n in sizes:
             sets = [cohort(data, n, split) for split in range(splits)]
             start = time.perf_counter()
-            found = together([partial(fit_multi, one, grid) for one in sets])
+            with profiled(options, f"multi, {n} trials"):
+                found = together([partial(fit_multi, one, grid) for one in sets])
             seconds = time.perf_counter() - start
             worst = max(fit["gap"] for fit in found)
             figures["multi"][n] = {"seconds": seconds, "worst_gap": worst, "fits": found}

@@ -86,12 +86,13 @@ def test_a_bar_over_all_steps_shows_the_share_and_the_time_left(capsys, monkeypa
     assert shown[2].endswith("00:10 passed, about 00:20 left")
 
 
-def test_on_a_terminal_the_time_goes_on_while_nothing_is_finished(monkeypatch):
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_time_goes_on_while_nothing_is_finished(monkeypatch, is_terminal):
     class Terminal(io.StringIO):
         drawn = 0
 
         def isatty(self):
-            return True
+            return is_terminal
 
         def write(self, text):
             self.drawn += "passed" in text
@@ -99,12 +100,24 @@ def test_on_a_terminal_the_time_goes_on_while_nothing_is_finished(monkeypatch):
 
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr("mixnorm.commands.common.LONGEST_SILENCE", 0.01)
     with work_bar("select", seconds=0.01):
         for _ in range(2000):  # until it was drawn again
             if terminal.drawn > 2:
                 break
             time.sleep(0.01)
     assert terminal.drawn > 2
+
+
+def test_short_parts_of_a_step_do_not_fill_a_log(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr("mixnorm.commands.common.time.monotonic", lambda: now[0])
+    with work_bar("select") as bar:
+        for part in range(100):
+            now[0] += 0.1
+            show_progress(bar, Progress("montages", 1, 1, part / 100, 0.0))
+    shown = capsys.readouterr().err.count("step 1 of 1")
+    assert 10 <= shown <= 25
 
 
 def test_arguments_are_given_back_as_typed_without_those_left_out():

@@ -316,3 +316,30 @@ def test_names_that_look_like_mathematics_and_formulas_do_not_stop_the_command(t
     assert refused.exit_code == 1
     assert "\x1b" not in refused.output
     assert r"Cz\x1b[31m" in refused.output
+
+
+def test_device_reaches_the_selection(recording, tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr("mixnorm.execution.device._sender", lambda device: torch.as_tensor)
+    asked = (recording, *QUICK, "--json", "--out")
+    host, there = run(*asked, tmp_path / "host"), run(*asked, tmp_path / "there", "--device", "cuda")
+    assert there.exit_code == 0, there.output
+    host, there = json.loads(host.stdout), json.loads(there.stdout)
+    assert [one["sensors"] for one in there["montages"]] == [one["sensors"] for one in host["montages"]]
+    assert there["recommended"]["n_sensors"] == host["recommended"]["n_sensors"]
+
+
+def test_missing_device_is_an_error_before_anything_is_read(recording, tmp_path):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    result = run(recording, *QUICK, "--out", tmp_path / "out", "--device", "cuda")
+    assert result.exit_code == 1
+    assert "device='cuda': PyTorch finds no GPU here" in result.stderr
+    assert "Reading" not in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_reading_is_announced_first(done):
+    _, result = done
+    assert result.stderr.startswith("Reading ")

@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,11 @@ from mixnorm.montage.sentences import one_subject
 from mixnorm.report.safe_text import for_json, for_terminal
 
 AnyRun = Recording | EpochedRecording
+
+#: Seconds after which a progress bar is written again where standard error is a file.
+LONGEST_SILENCE = 9.0
+#: Seconds between two drawings of the same step.
+SHORTEST_WAIT = 0.5
 
 _READING = (
     click.option("--target", multiple=True, metavar="NAME", help="Name of a target event; may be repeated."),
@@ -308,7 +314,8 @@ def progress(total: int | None, what: str) -> tqdm:
 def work_bar(what: str, seconds: float = 1.0) -> Iterator[tqdm]:
     """A progress bar on stderr for work of which only the share is known, with the time passed and the time left.
 
-    On a terminal it is drawn every so many seconds, so that the time goes on also where a part takes long.
+    It is drawn every so many seconds, so that the time goes on also where a part takes long; less often where it is
+    not a terminal, and every line stays.
     """
     form = "{desc}: {percentage:3.0f} %|{bar}| {elapsed} passed, about {remaining} left"
     # smoothing=0: the time left follows from the mean speed, because the parts differ much in length
@@ -316,26 +323,29 @@ def work_bar(what: str, seconds: float = 1.0) -> Iterator[tqdm]:
         stop = threading.Event()
 
         def redraw() -> None:
-            while not stop.wait(seconds):
+            while not stop.wait(seconds if sys.stderr.isatty() else LONGEST_SILENCE):
                 bar.refresh()
 
         clock = threading.Thread(target=redraw, daemon=True)
-        if sys.stderr.isatty():
-            clock.start()
+        clock.start()
         try:
             yield bar
         finally:
             stop.set()
-            if clock.is_alive():
-                clock.join()
+            clock.join()
 
 
 def show_progress(bar: tqdm, now: Progress) -> None:
     """Bring a `work_bar` to the progress of a selection; what was restored does not count for the speed."""
-    bar.set_description_str(for_terminal(f"step {now.number} of {now.n_steps}, {now.step}"), refresh=False)
+    text = for_terminal(f"step {now.number} of {now.n_steps}, {now.step}")
+    is_new = text != bar.desc
+    bar.set_description_str(text, refresh=False)
     bar.initial = now.restored
     bar.n = now.done
-    bar.refresh()
+    # parts can be so short that drawing each of them would fill a log file
+    if is_new or time.monotonic() - getattr(bar, "drawn_at", -math.inf) > SHORTEST_WAIT:
+        bar.drawn_at = time.monotonic()
+        bar.refresh()
 
 
 def print_json(document: dict[str, Any], output: Path | None = None) -> None:

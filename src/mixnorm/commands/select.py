@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from mixnorm import use_device
 from mixnorm.commands.common import (
     ABOUT_PREPARATION,
     as_options,
@@ -46,11 +47,10 @@ from mixnorm.montage import sentences
 from mixnorm.montage.decoders import DECODERS_FOLDER
 from mixnorm.montage.result import Montage, SelectionResult, SubjectRow
 from mixnorm.report.safe_text import for_terminal
-from mixnorm.report.selection_files import write_decoders, write_selection
 from mixnorm.study.units import code_version
 
 #: Options that do not change which electrodes are chosen; the page shows the command without them.
-_ABOUT_OUTPUT = ("sensors", "out", "resamplings", "compare", "figures", "decoders", "jobs", "as_json")
+_ABOUT_OUTPUT = ("sensors", "out", "resamplings", "compare", "figures", "decoders", "jobs", "device", "as_json")
 
 
 @click.command()
@@ -91,26 +91,38 @@ _ABOUT_OUTPUT = ("sensors", "out", "resamplings", "compare", "figures", "decoder
     "--decoders", is_flag=True, help="Write a decoder for every number of electrodes, not only the chosen one."
 )
 @jobs_option
+@click.option("--device", metavar="cuda", help="Fit all folds and sizes at once on a GPU; needs PyTorch or CuPy.")
 @subjects_option
 @reading_options
 @json_option
-def select(recordings: tuple[str, ...], out: Path | None, figures: bool, as_json: bool, **options: Any) -> None:
+def select(
+    recordings: tuple[str, ...],
+    out: Path | None,
+    figures: bool,
+    device: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Choose the electrodes of RECORDINGS that are needed.
 
     For every number of electrodes: the best montage, its AUC on held-out trials, and the contribution of each
     electrode. If the command is stopped, run it again to continue.
     """
-    with messages():
+    with messages(), use_device(device):
         asked = _asked(options)
         folder = out or Path("mixnorm-results") / f"select-{Path(recordings[0]).stem}"
         _check_writable(folder)
         prepared = {name: options.pop(name) for name in ABOUT_PREPARATION}
+        click.echo(f"Reading {_names(recordings)} …", err=True)  # some formats take long
         runs = read_recordings(*recordings, **read_options(options))
         describe(runs, (*asked.keep, *asked.forbid), forbid=True)
         asked = replace(asked, preparation=preparation_of(prepared, runs))
         checkpoint = Checkpoint(folder / ".parts", repr(code_version()))
         with stoppable(checkpoint.folder):
             found = _selected(runs, asked, checkpoint)
+        # imported only now: the first message should not wait for it
+        from mixnorm.report.selection_files import write_decoders, write_selection
+
         found = replace(found, arguments=typed_arguments(_ABOUT_OUTPUT))
         # decoders first: they cannot be made from selection.json again
         files = [*write_decoders(found, folder), *write_selection(found, folder, figures)]

@@ -97,6 +97,15 @@ def relative_gap(primal: Array, dual: Array) -> Array:
     return xp.where(xp.isfinite(primal) & xp.isfinite(difference), gap, float("inf"))
 
 
+def quadratic_gap(primal: float, alpha: float, square: float) -> float:
+    """(P − D)/P of ℓ2 with a metric N, at the best intercept, from the gradient: for one problem and any solver.
+
+    With a_i = 2 p_i max(0, 1 − m_i) and e = X'(a∘y) − alpha N w, minus the gradient, the sums of P and D leave
+    P − D = e'N⁻¹e / (2 alpha). ``square``: e'N⁻¹e, or an upper bound of it; then the gap is one too.
+    """
+    return square / (2 * alpha) / primal if primal > NOTHING else 0.0
+
+
 def rounding_error(stack: Stack, W: Array, b: Array, scores: Array) -> Array:
     r"""A bound of how much rounding may have made P too low and D too high together, (B, K).
 

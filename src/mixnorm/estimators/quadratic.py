@@ -8,7 +8,7 @@ An estimate of the noise is made of the training trials of the problem at hand. 
 becomes a data set of its own in the stack that is solved.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from mixnorm.core.arrays import Array
 from mixnorm.core.groups import Groups
 from mixnorm.core.metric import DenseMetric, Metric, join_metrics
 from mixnorm.core.problem import Solution, Stack
+from mixnorm.core.span import Span
 from mixnorm.execution import SolverOptions, few_threads, solve
 from mixnorm.noise import NOISES, estimate, layout_for
 
@@ -149,12 +150,15 @@ class _Prepared:
         With ℓ2 those that the trials were whitened with; empty where coefficients are taken as they are.
     n_features : int
         Number of features of the problems asked for.
+    spans : list of Span
+        Where the trials were replaced by coordinates of their span: one for each metric. Otherwise empty.
     """
 
     stack: Stack
     features: np.ndarray
     metrics: list[Metric]
     n_features: int
+    spans: list[Span] = field(default_factory=list)
 
     def restored(self, solutions: list[Solution]) -> list[Solution]:
         """Return solutions with the coefficients of the problems asked for, B = 1."""
@@ -163,10 +167,12 @@ class _Prepared:
         if not self.metrics:
             full[:, self.features] = W
         else:
-            full[:] = W
+            if not self.spans:
+                full[:] = W
             for k in range(W.shape[2]):
-                metric = self.metrics[k if len(self.metrics) > 1 else 0]
-                full[:, self.features, k] = metric.unwhiten(W[:, self.features, k].T).T
+                own = k if len(self.metrics) > 1 else 0
+                V = self.spans[own].coefficients(W[:, :, k].T) if self.spans else W[:, self.features, k].T
+                full[:, self.features, k] = self.metrics[own].unwhiten(V).T
         return [replace(s, W=w[None, None]) for s, w in zip(solutions, full, strict=True)]
 
 
@@ -181,8 +187,33 @@ def _whitened(stack: Stack, noise: Noise) -> _Prepared:
     with few_threads(stack.X):
         for own, metric in zip(X[:, 0], metrics, strict=True):
             own[:, penalised] = metric.whiten(own[:, penalised])
+        spans = [] if free.any() else _spans(X[:, 0][..., penalised])
     prepared = replace(stack if len(metrics) == 1 else _as_data_sets(stack), X=X)
-    return _Prepared(prepared, penalised, metrics, stack.groups.n_features)
+    if spans:
+        prepared = _in_span(prepared, spans)
+    return _Prepared(prepared, penalised, metrics, stack.groups.n_features, spans)
+
+
+def _spans(X: np.ndarray) -> list[Span]:
+    """Return the spans of the trials (B, n, m) of every data set; none where any of them has no advantage."""
+    found = []
+    for Z in X:
+        span = Span.of(Z)
+        if span is None:
+            return []
+        found.append(span)
+    return found
+
+
+def _in_span(stack: Stack, spans: list[Span]) -> Stack:
+    """Return an ℓ2 problem of every data set in coordinates of the span of its trials."""
+    B, _, n, _, K = stack.shape
+    return replace(
+        stack,
+        X=np.stack([span.trials for span in spans])[:, None],
+        groups=Groups.from_labels(None, n),
+        group_weights=np.ones((B, n, K)),
+    )
 
 
 def _beside_a_norm(stack: Stack, term: Quadratic) -> _Prepared:

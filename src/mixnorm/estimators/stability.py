@@ -1,6 +1,6 @@
 """Stability selection: how often a sensor is selected from half of the trials, with a bound on false selections."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +100,7 @@ def stability_selection(
     tol: float = 1e-3,
     max_iter: int = 10_000,
     random_state=0,
+    progress: Callable[[float], None] | None = None,
 ) -> StabilitySelection:
     r"""Select sensors by how often they are among the first that half of the trials choose.
 
@@ -145,6 +146,8 @@ def stability_selection(
         Largest number of iterations for one alpha. For "path" alone.
     random_state : int or RandomState
         Seed of the divisions into halves.
+    progress : callable or None
+        Called with the share of the halves that are done. For "elimination" alone: a path solves all halves at once.
 
     Returns
     -------
@@ -186,7 +189,8 @@ def stability_selection(
     if by_path:
         ranks = entry_order(stack, n_sensors, SolverOptions("auto", tol, max_iter), quadratic)
     else:
-        ranks = _elimination_ranks(stack, halves, people, elimination_noise(noise, stack.groups))
+        tell = progress or (lambda share: None)
+        ranks = _elimination_ranks(stack, halves, people, elimination_noise(noise, stack.groups), tell)
     frequencies = np.where(kept, 1.0, np.mean(free[:, None] & (ranks < n_sensors + kept.sum()), axis=1))
     threshold = _check_threshold(threshold, n_sensors, n_free)
     labels = stack.groups.labels.copy()
@@ -228,16 +232,21 @@ def _halves_by_subject(
 
 
 def _elimination_ranks(
-    stack: Stack, halves: np.ndarray, people: list[np.ndarray], noise: str | np.ndarray
+    stack: Stack,
+    halves: np.ndarray,
+    people: list[np.ndarray],
+    noise: str | np.ndarray,
+    tell: Callable[[float], None],
 ) -> np.ndarray:
     """Rank of every sensor by elimination on every half, (G, halves); G for sensors that are not in the order."""
     X, signs, beta = stack.X[0, 0], stack.y[0, 0], stack.group_weights[0, :, 0]
     ranks = np.full((len(beta), halves.shape[1]), len(beta))
-    for own, half in zip(ranks.T, halves.T, strict=True):
+    for number, (own, half) in enumerate(zip(ranks.T, halves.T, strict=True), start=1):
         parts = [half & one for one in people]
         trained = [Trained(X[part], signs[part], np.ones(part.sum())) for part in parts]
         order = elimination_order(trained, stack.groups, beta, noise)
         own[order] = np.arange(len(order))
+        tell(number / halves.shape[1])
     return ranks
 
 

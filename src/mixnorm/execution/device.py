@@ -38,9 +38,9 @@ def use_device(device: str | None) -> Iterator[None]:
 
     Notes
     -----
-    Electrode selection (`mixnorm.eeg.select_montage`) uses the device for its path, its stability selection and its
-    decoders. The classifiers that score its montages are fitted on the host: each starts from the solution with one
-    sensor less, so that there is only one small problem at a time and nothing to solve together.
+    Electrode selection (`mixnorm.eeg.select_montage`) uses the device for the decoders of all folds and sizes, for its
+    path and for the final decoders. Electrodes are put in order on the host: an elimination takes milliseconds, and
+    each of its steps depends on the one before.
 
     Examples
     --------

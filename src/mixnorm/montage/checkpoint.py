@@ -12,6 +12,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from mixnorm.core.files import whole_file
 from mixnorm.estimators.stability import StabilitySelection
+from mixnorm.execution import on_device, together_on_device
 from mixnorm.montage.progress import Tracker, heard_by
 from mixnorm.montage.refits import HeldOutScores, Models
 
@@ -159,6 +161,8 @@ class Work:
 
 
 def _run_calls(calls: Iterable[Call], n_jobs: int | None, tracker: Tracker | None) -> list[Any]:
+    if on_device():  # other processes would not use it
+        return _run_on_device(list(calls), tracker)
     if tracker is None:
         return Parallel(n_jobs=n_jobs)(delayed(Call.result)(call) for call in calls)
     results = []
@@ -166,6 +170,15 @@ def _run_calls(calls: Iterable[Call], n_jobs: int | None, tracker: Tracker | Non
         for result in Parallel(n_jobs=n_jobs, return_as="generator")(delayed(Call.result)(call) for call in calls):
             results.append(result)
             tracker.finish_part()
+    return results
+
+
+def _run_on_device(calls: list[Call], tracker: Tracker | None) -> list[Any]:
+    """Results of the calls, whose problems are solved together."""
+    with heard_by(tracker.finish_share) if tracker else nullcontext():
+        results = together_on_device([call.result for call in calls])
+    for _ in calls if tracker else ():
+        tracker.finish_part()
     return results
 
 

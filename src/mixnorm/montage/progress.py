@@ -58,7 +58,7 @@ class Tracker:
         self._names = list(self._plan)
         self._at = 0
         self._finished = self._share = 0.0
-        self._restored = 0.0
+        self._restored = self._done = 0.0
 
     def start(self, name: str) -> None:
         """Say that a step of the plan begins; all steps before it are done."""
@@ -85,7 +85,8 @@ class Tracker:
         before = sum(self._plan[name].parts * self._plan[name].work for name in self._names[: self._at])
         # a step may turn out to have more parts than planned
         inside = min(self._finished + self._share, self._step.parts) * self._step.work
-        done = (before + inside) / self._total
+        # one call may do the work of several parts (on a device), and progress never goes back
+        done = self._done = max(self._done, (before + inside) / self._total)
         restored = self._restored / self._total
         self._listener(Progress(self._names[self._at], self._at + 1, len(self._names), done, min(restored, done)))
 

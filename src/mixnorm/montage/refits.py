@@ -4,20 +4,36 @@ The decoder of a montage is that of ``mixnorm train`` on its electrodes, with al
 noise of its K sensors (``noise="evoked"``), estimated from the training trials, and alpha is chosen on inner folds,
 each with its own N. The decoder depends on the set of the sensors and on the trials alone, not on the order in which
 the sensors were found, so that two ways to the same montage have the same score.
+
+On a device the decoders of all sizes, and of all sets of trials that are given together, are solved as stacks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.decoder import default_classifier
+from mixnorm.core.groups import Groups
+from mixnorm.core.penalties import L2
+from mixnorm.core.problem import Stack
+from mixnorm.estimators.choice import Choice, choose
+from mixnorm.estimators.folds import auc
+from mixnorm.estimators.objective import ALPHA_RATIO, NOISE_ALPHA_RATIO, check_alphas, varying, warn_unconverged
 from mixnorm.estimators.settings import SETTINGS
 from mixnorm.estimators.svc import GroupSVC
-from mixnorm.estimators.svc_cv import GroupSVCCV
+from mixnorm.execution import SolverOptions, on_device
+from mixnorm.montage.nested_fits import nested_fits
+from mixnorm.montage.noise_problems import Classifiers, NoiseProblem, NoiseTrials, solve_problems
 from mixnorm.montage.trials import Training
+
+#: Number of alphas that the inner folds choose from, and the relative duality gap to reach: as in `GroupSVCCV`.
+N_ALPHAS, TOL = 20, 1e-6
+#: Work of a path of alphas relative to that of one classifier of as many sensors; only for the progress that is shown.
+_PATH = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,34 +87,183 @@ class HeldOutScores:
     scores: NDArray[np.float64]
 
 
-def refit(training: Training, ranking: Ranking) -> Models:
+def refit(training: Training, ranking: Ranking, tell: Callable[[float], None] = lambda share: None) -> Models:
     """Fit the decoder on the first K sensors of the ranking for every K of its sizes.
 
-    Alpha is chosen by the inner folds at the sizes of `sizes_up_to`, and interpolated between them.
+    Alpha is chosen by the inner folds at the sizes of `sizes_up_to`, and interpolated between them. ``tell`` is called
+    with the share that is done, from 0 to 1, at least once for every size.
     """
-    sizes = ranking.sizes
-    chosen = np.isin(sizes, sizes_up_to(len(ranking.order))) | (sizes == sizes[0])
-    fitted: dict[int, GroupSVC | GroupSVCCV] = {}
-    for size in sizes[chosen].tolist():
-        fitted[size] = _with_alpha_by_folds(training, ranking.order[:size])
-    known = np.array(sorted(fitted))
-    alphas = np.exp(np.interp(np.log(sizes), np.log(known), np.log([fitted[size].alpha_ for size in known.tolist()])))
-    for size, alpha in zip(sizes.tolist(), alphas.tolist(), strict=True):
-        if size not in fitted:
-            sensors = np.sort(ranking.order[:size])
-            fitted[size] = montage_classifier(alpha).fit(training.X[:, sensors], training.signs)
-    coefs = np.zeros((len(sizes), *training.X.shape[1:]))
-    for own, size in zip(coefs, sizes.tolist(), strict=True):
-        own[np.sort(ranking.order[:size])] = fitted[size].coef_.reshape(size, -1)
-    return Models(
-        ranking.order, sizes, alphas, coefs, np.array([fitted[size].intercept_[0] for size in sizes.tolist()])
-    )
+    return _refit_together([(training, ranking)], tell)[0]
 
 
-def _with_alpha_by_folds(training: Training, sensors: NDArray[np.integer]) -> GroupSVCCV:
-    """The decoder of some sensors, alpha by the AUC on the inner folds."""
-    splits = [(np.flatnonzero(fold.train), np.flatnonzero(fold.test)) for fold in training.folds]
-    return default_classifier(cv=splits).fit(training.X[:, np.sort(sensors)], training.signs)
+def refit_all(
+    cases: Sequence[tuple[Training, Ranking]], tell: Callable[[float], None] = lambda share: None
+) -> list[Models]:
+    """`refit` for several sets of trials: on a device together, on the host one after another to save memory."""
+    if on_device():
+        return _refit_together(cases, tell)
+    n = len(cases)
+    return [refit(*case, lambda share, k=k: tell((k + share) / n)) for k, case in enumerate(cases)]
+
+
+def _refit_together(cases: Sequence[tuple[Training, Ranking]], tell: Callable[[float], None]) -> list[Models]:
+    refits = [_Refit(*case) for case in cases]
+    work = _Work(sum(one.total_work for one in refits), tell)
+    paths = [(one, problem) for one in refits for problem in one.paths()]
+    found: list[Classifiers] = []
+    for place, classifiers in solve_problems([problem for _, problem in paths], _OPTIONS):
+        one, problem = paths[place]
+        one.keep_path(problem, classifiers)
+        work.add(_PATH * len(problem.sensors) ** 2)
+        found.append(classifiers)
+    warn_unconverged(found, TOL)
+    for one in refits:
+        one.choose_alphas()
+    _fit_between(refits, work)
+    return [one.models() for one in refits]
+
+
+_OPTIONS = SolverOptions(tol=TOL)
+
+
+class _Work:
+    """Tells how much of some work is done."""
+
+    def __init__(self, total: float, tell: Callable[[float], None]) -> None:
+        self._total, self._tell, self._done = total, tell, 0.0
+
+    def add(self, amount: float) -> None:
+        self._done += amount
+        self._tell(min(self._done / self._total, 1.0))
+
+
+class _Refit:
+    """The decoders of one set of trials, while they are fitted."""
+
+    def __init__(self, training: Training, ranking: Ranking) -> None:
+        self.training, self.order, self.sizes = training, ranking.order, ranking.sizes
+        grid = sizes_up_to(len(self.order))
+        self.at_folds = [size for size in self.sizes.tolist() if size in grid or size == self.sizes[0]]
+        self.between = [size for size in self.sizes.tolist() if size not in self.at_folds]
+        # a constant sensor adds nothing to an intercept, but rounding errors could give it a coefficient
+        self.varies = varying(training.X.reshape(len(training.X), -1), self._groups(training.X.shape[1]))
+        self.fitted: dict[int, tuple[float, NDArray[np.float64], float]] = {}
+        self.alphas: dict[int, float] = {}
+        self._paths: dict[tuple[int, int], Classifiers] = {}
+        self._grids: dict[int, NDArray[np.float64]] = {}
+
+    @property
+    def total_work(self) -> float:
+        columns = len(self.training.folds) + 1
+        return _PATH * columns * float(np.sum(np.square(self.at_folds))) + float(np.sum(np.square(self.between)))
+
+    @cached_property
+    def columns(self) -> list[NoiseTrials]:
+        """The training trials of every inner fold, and then all trials."""
+        weights = [*(fold.train for fold in self.training.folds), np.ones(len(self.training.signs))]
+        return [NoiseTrials.of(self.training.X, self.training.signs, own) for own in weights]
+
+    def sensors(self, size: int) -> NDArray[np.integer]:
+        """The sensors of a montage that have a part in its decoder, in recording order."""
+        chosen = np.sort(self.order[:size])
+        return chosen[self.varies[chosen]]
+
+    def paths(self) -> Iterator[NoiseProblem]:
+        """The problems by which alpha is chosen."""
+        for size in self.at_folds:
+            self._grids[size] = grid = self._grid(size)
+            for column in self.columns:
+                yield NoiseProblem(column, self.sensors(size), grid)
+
+    def keep_path(self, problem: NoiseProblem, found: Classifiers) -> None:
+        place = next(k for k, column in enumerate(self.columns) if column is problem.trials)
+        size = next(size for size, grid in self._grids.items() if grid is problem.alphas)
+        self._paths[size, place] = found
+
+    def choose_alphas(self) -> None:
+        """Choose alpha where there are paths, and interpolate it between them."""
+        last = len(self.columns) - 1
+        for size in self.at_folds:
+            found, grid = self._paths[size, last], self._grids[size]
+            scores = np.stack([self._scores(size, k) for k in range(last)], axis=1)
+            n_selected = (found.coefs != 0).any(axis=2).sum(axis=1)
+            _, best = choose([Choice(None, grid, [], scores, n_selected)], "best", None)
+            self.fitted[size] = float(grid[best]), found.coefs[best], float(found.intercepts[best])
+        known = np.array(sorted(self.fitted))
+        logs = np.log([self.fitted[size][0] for size in known.tolist()])
+        alphas = np.exp(np.interp(np.log(self.sizes), np.log(known), logs))
+        self.alphas = dict(zip(self.sizes.tolist(), alphas.tolist(), strict=True))
+        self._paths.clear()
+
+    def models(self) -> Models:
+        """All decoders, once they are fitted."""
+        coefs = np.zeros((len(self.sizes), *self.training.X.shape[1:]))
+        for own, size in zip(coefs, self.sizes.tolist(), strict=True):
+            own[self.sensors(size)] = self.fitted[size][1]
+        intercepts = np.array([self.fitted[size][2] for size in self.sizes.tolist()])
+        return Models(self.order, self.sizes, np.array(list(self.alphas.values())), coefs, intercepts)
+
+    def _grid(self, size: int) -> NDArray[np.float64]:
+        """The alphas of a montage, on all its trials."""
+        sensors, signs = self.sensors(size), self.training.signs
+        if not len(sensors):  # any alpha will do
+            return np.geomspace(NOISE_ALPHA_RATIO, ALPHA_RATIO, N_ALPHAS)
+        stack = Stack.single(
+            self.training.X[:, sensors].reshape(len(signs), -1),
+            signs,
+            sample_weight=np.ones((len(signs), 1)),
+            group_weights=np.ones((len(sensors), 1)),
+            groups=self._groups(len(sensors)),
+            penalty=L2(),
+        )
+        return check_alphas(N_ALPHAS, stack, has_noise=True)
+
+    def _scores(self, size: int, fold: int) -> NDArray[np.float64]:
+        """AUC on the held-out trials of an inner fold at every alpha, (A,)."""
+        test, found = self.training.folds[fold].test, self._paths[size, fold]
+        X = self.training.X[test][:, self.sensors(size)].reshape(int(test.sum()), -1)
+        scores = X @ found.coefs.reshape(len(found.coefs), -1).T + found.intercepts
+        return auc(self.training.signs[test], scores)
+
+    def _groups(self, n_sensors: int) -> Groups:
+        return Groups.from_channels(range(n_sensors), self.training.X.shape[2])
+
+
+def _fit_between(refits: Sequence[_Refit], work: _Work) -> None:
+    """Fit the sizes between those at which alpha was chosen, at their interpolated alphas."""
+    together = [one for one in refits if on_device() or not one.varies.all()]
+    for one in refits:
+        if one not in together:
+            _fit_nested(one, work)
+    problems = [
+        (one, size, NoiseProblem(one.columns[-1], one.sensors(size), np.array([one.alphas[size]])))
+        for one in together
+        for size in one.between
+    ]
+    found = []
+    for place, classifiers in solve_problems([problem for *_, problem in problems], _OPTIONS):
+        one, size, _ = problems[place]
+        one.fitted[size] = one.alphas[size], classifiers.coefs[0], float(classifiers.intercepts[0])
+        work.add(size**2)
+        found.append(classifiers)
+    if found:
+        warn_unconverged(found, TOL)
+
+
+def _fit_nested(one: _Refit, work: _Work) -> None:
+    """Fit the sizes between on the host, from the largest down, each from the solution before."""
+    X = one.training.X[:, one.order]
+    # from recording order to the order of importance
+    ranks = {size: np.argsort(np.argsort(one.order[:size])) for size in one.sizes.tolist()}
+    known = {size: (coef[ranks[size]], intercept) for size, (_, coef, intercept) in one.fitted.items()}
+    found = []
+    for fit in nested_fits(X, one.training.signs, {size: one.alphas[size] for size in one.between}, known):
+        coef = fit.coef[np.argsort(one.order[: fit.size])]
+        one.fitted[fit.size] = one.alphas[fit.size], coef, fit.intercept
+        work.add(fit.size**2)
+        found.append(fit)
+    if found:
+        warn_unconverged(found, TOL)
 
 
 def montage_classifier(alpha: float) -> GroupSVC:

@@ -6,8 +6,8 @@ On training trials alone the sensors are put in order (`orders`), and the decode
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,15 +17,16 @@ from sklearn.base import clone
 from sklearn.model_selection import BaseCrossValidator
 
 from mixnorm.estimators.folds import auc
+from mixnorm.execution import on_device
 from mixnorm.montage.checkpoint import Call, Work
 from mixnorm.montage.intervals import corrected_interval, mean_known, paired_variance
 from mixnorm.montage.orders import Order
 from mixnorm.montage.progress import report_share
-from mixnorm.montage.refits import HeldOutScores, Models, refit
+from mixnorm.montage.refits import HeldOutScores, Models, refit_all
 from mixnorm.montage.trials import SubjectTrials, Training, inner_folds
 
-#: Work of the ranking relative to that of the refits of one subject; only for the progress that is shown.
-_RANKING = 0.2
+#: Share of the ranking in the work of a fold; only for the progress that is shown.
+_RANKING = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +125,7 @@ def score_montages(
     folds = usable_folds(subjects) if folds is None else folds
     if not folds:
         raise ValueError("No fold has both classes among its held-out and its training trials; use fewer folds.")
-    settings = _Settings(order, cv, scaler)
-    calls = [Call.of(_held_out, subjects, fold, settings) for fold in folds]
-    *held_out, models = (work or Work()).run(order.name, [*calls, Call.of(_fitted_on_all, subjects, settings)])
+    *held_out, models = _run(subjects, folds, _Settings(order, cv, scaler), work or Work())
     share = np.array([np.mean([np.mean(one.fold == fold) for one in subjects]) for fold in folds])
     return ScoredMontages(
         models=models,
@@ -158,41 +157,78 @@ def _usable(subjects: Sequence[SubjectTrials], fold: int) -> bool:
     return any(one.take(one.fold == fold).has_both_classes for one in subjects)
 
 
+def _run(subjects: Sequence[SubjectTrials], folds: Sequence[int], settings: _Settings, work: Work) -> list[Any]:
+    """Return order and held-out scores of every fold, and at last the models of all trials.
+
+    On a device everything is one call, because a device solves the problems of all folds in little more time than
+    those of one.
+    """
+    name = settings.order.name
+    if on_device():
+        return work.run(f"{name}, all folds together", [Call.of(_together, subjects, folds, settings)])[0]
+    calls = [Call.of(_held_out, subjects, fold, settings) for fold in folds]
+    return work.run(name, [*calls, Call.of(_fitted_on_all, subjects, settings)])
+
+
 def _held_out(
     subjects: Sequence[SubjectTrials], fold: int, settings: _Settings
 ) -> tuple[NDArray[np.integer], list[HeldOutScores | None]]:
     """Return the order found without the trials of a fold, and the scores of these trials."""
-    models, tests = _without_fold(subjects, fold, settings)
+    models, tests = _fitted(subjects, [fold], settings, report_share)[0]
     return models[0].order, tests
 
 
 def _fitted_on_all(subjects: Sequence[SubjectTrials], settings: _Settings) -> list[Models]:
-    return _without_fold(subjects, None, settings)[0]
+    return _fitted(subjects, [None], settings, report_share)[0][0]
 
 
-def _without_fold(
-    subjects: Sequence[SubjectTrials], fold: int | None, settings: _Settings
-) -> tuple[list[Models], list[HeldOutScores | None]]:
-    """Fit without the trials of a fold (None: on all); return each subject's models and their scores on the fold."""
-    training, tests = [], []
-    for one in subjects:
-        train, test = one.take(one.fold != fold), one.take(one.fold == fold)
-        scale = _identity
-        if settings.scaler is not None:
-            scaler = clone(settings.scaler).fit(train.X)
-            scale, train = scaler.transform, train.take(scaler.accepted(train.X, train.signs))
-        folds = inner_folds(settings.cv, train.signs, train.trial_groups)
-        training.append(Training(scale(train.X), train.signs, folds))
-        tests.append((scale(test.X), test.signs) if test.has_both_classes else None)
-    ranking = settings.order.rank(training)
-    models = []
-    for own in training:
-        report_share((_RANKING + len(models)) / (_RANKING + len(training)))
-        models.append(refit(own, ranking))
-    return models, [
-        None if test is None else HeldOutScores(test[1], model.scores(test[0]))
-        for model, test in zip(models, tests, strict=True)
+def _together(subjects: Sequence[SubjectTrials], folds: Sequence[int], settings: _Settings) -> list[Any]:
+    """What `_held_out` returns for every fold, and `_fitted_on_all`, at once."""
+    parts = [*folds, None]
+    # the work of this one call is that of as many parts
+    *held_out, (models, _) = _fitted(subjects, parts, settings, lambda share: report_share(share * len(parts)))
+    return [*((own[0].order, tests) for own, tests in held_out), models]
+
+
+def _fitted(
+    subjects: Sequence[SubjectTrials],
+    folds: Sequence[int | None],
+    settings: _Settings,
+    tell: Callable[[float], None],
+) -> list[tuple[list[Models], list[HeldOutScores | None]]]:
+    """Fit without the trials of each fold (None: on all); return each subject's models, and their scores on the fold.
+
+    ``tell`` is called with the share that is done, from 0 to 1.
+    """
+    trials = [[_split(one, fold, settings) for one in subjects] for fold in folds]
+    cases = []
+    for number, own in enumerate(trials, start=1):
+        ranking = settings.order.rank([training for training, _ in own])
+        cases += [(training, ranking) for training, _ in own]
+        tell(_RANKING * number / len(folds))
+    models = refit_all(cases, lambda share: tell(_RANKING + (1 - _RANKING) * share))
+    by_fold = [models[start : start + len(subjects)] for start in range(0, len(models), len(subjects))]
+    return [
+        (
+            fitted,
+            [
+                None if test is None else HeldOutScores(test.signs, model.scores(test.X))
+                for model, (_, test) in zip(fitted, own, strict=True)
+            ],
+        )
+        for fitted, own in zip(by_fold, trials, strict=True)
     ]
+
+
+def _split(one: SubjectTrials, fold: int | None, settings: _Settings) -> tuple[Training, SubjectTrials | None]:
+    """The scaled training trials of a subject without a fold, and those of the fold if it has both classes."""
+    train, test = one.take(one.fold != fold), one.take(one.fold == fold)
+    scale = _identity
+    if settings.scaler is not None:
+        scaler = clone(settings.scaler).fit(train.X)
+        scale, train = scaler.transform, train.take(scaler.accepted(train.X, train.signs))
+    training = Training(scale(train.X), train.signs, inner_folds(settings.cv, train.signs, train.trial_groups))
+    return training, replace(test, X=scale(test.X)) if test.has_both_classes else None
 
 
 def _identity(X: NDArray[np.float64]) -> NDArray[np.float64]:

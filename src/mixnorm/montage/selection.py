@@ -18,6 +18,8 @@ from mixnorm.eeg.readers.labels import unnamed_recordings
 from mixnorm.eeg.recording import EpochedRecording, Recording
 from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.splitting import Folds, InOrder, dealt, honest_folds
+from mixnorm.estimators.folds import auc
+from mixnorm.estimators.path import group_svc_path
 from mixnorm.estimators.stability import StabilitySelection, stability_selection
 from mixnorm.montage.assembly import curve_of, evoked_of, montages_of, sensors_of, source_of, stability_of
 from mixnorm.montage.caution import few_trials, no_transfer
@@ -28,7 +30,7 @@ from mixnorm.montage.intervals import mean_known
 from mixnorm.montage.letters_right import letters_of
 from mixnorm.montage.orders import EliminationOrder, Order, compared_orders
 from mixnorm.montage.plain import number, numbers
-from mixnorm.montage.progress import Progress, Tracker
+from mixnorm.montage.progress import Progress, Tracker, report_share
 from mixnorm.montage.recommendation import Choice, choose, recommend
 from mixnorm.montage.result import Curve, NoTransfer, Path, SelectionResult, SubjectRow
 from mixnorm.montage.scoring import ScoredMontages, score_montages, usable_folds
@@ -40,6 +42,8 @@ N_BLOCKS = 20
 """With fewer characters than this, stability selection splits so many blocks of neighbouring trials instead."""
 N_ALPHAS = 20
 """Number of alphas of the mixed-norm path."""
+PATH_TOL = 1e-3
+"""Relative duality gap to reach on that path, which is shown and chooses nothing."""
 
 
 @dataclass(frozen=True)
@@ -406,6 +410,7 @@ def _stability(case: _Case) -> StabilitySelection | None:
         trial_groups=np.concatenate([_units(one) for one in subjects]),
         subjects=np.repeat(case.names, [len(one.signs) for one in subjects]),
         group_weights=case.constraints.group_weights,
+        progress=report_share,
     )
     name = f"stability, {case.options.n_resamplings} half-sample pairs"
     return case.work(case.subjects).run(name, [call])[0]
@@ -419,6 +424,14 @@ def _units(one: SubjectTrials) -> NDArray:
 
 def _path(case: _Case) -> Path:
     """The mixed-norm path, one norm over all subjects: numbers of selected sensors, and AUC on held-out trials."""
+    with warnings.catch_warnings():  # here, and not in the calls: on a device these run in threads
+        # Sensors to keep are not penalised; where they alone separate the trials there is no certificate. The path is
+        # shown, and nothing is chosen by it.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return _path_and_scores(case)
+
+
+def _path_and_scores(case: _Case) -> Path:
     work = case.work(case.subjects)
     (whole,) = work.run("path", [Call.of(_path_without, case, None, N_ALPHAS)])
     calls = []
@@ -440,6 +453,10 @@ def _path_without(case: _Case, fold: int | None, alphas: Any) -> dict[str, NDArr
     fold_of = np.concatenate([one.fold for one in case.subjects])
     train = np.concatenate([case.accepted(one, one.fold != fold) for one in case.subjects])
     test = fold_of == fold if fold is not None else train
+    X = np.concatenate([case.scaled(one, one.fold != fold) for one in case.subjects])
+    signs = np.concatenate([one.signs for one in case.subjects])
+    if not case.is_shared:
+        return _path_of_one(X, signs, (train, test), alphas, case.constraints.group_weights)
     rows = train | test
     model = MultiTaskGroupSVCCV(
         alphas,
@@ -447,14 +464,17 @@ def _path_without(case: _Case, fold: int | None, alphas: Any) -> dict[str, NDArr
         group_weights=case.constraints.group_weights,
         cv=[(np.flatnonzero(train[rows]), np.flatnonzero(test[rows]))],
         rehearse=False,
-        tol=1e-3,
+        tol=PATH_TOL,
     )
-    X = np.concatenate([case.scaled(one, one.fold != fold) for one in case.subjects])
-    signs = np.concatenate([one.signs for one in case.subjects])
-    with warnings.catch_warnings():
-        # Sensors to keep are not penalised; where they alone separate the trials there is no certificate. The path is
-        # shown, and nothing is chosen by it.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        whose = np.repeat(case.names, [len(one.signs) for one in case.subjects])
-        model.fit(X[rows], signs[rows], subjects=whose[rows])
+    whose = np.repeat(case.names, [len(one.signs) for one in case.subjects])
+    model.fit(X[rows], signs[rows], subjects=whose[rows])
     return {"alphas": model.alphas_, "n_selected": model.n_selected_[0], "auc": model.scores_[0, :, 0]}
+
+
+def _path_of_one(X: NDArray, signs: NDArray, split: tuple[NDArray, NDArray], alphas: Any, beta: NDArray) -> dict:
+    """The same for one subject: only the path on the training trials is needed, and none on all trials beside it."""
+    train, test = split
+    path = group_svc_path(X[train], signs[train], alphas=alphas, group_weights=beta, tol=PATH_TOL)
+    n_selected = path.coefs.reshape(len(path.alphas), X.shape[1], -1).any(axis=2).sum(axis=1)
+    scores = X[test].reshape(int(test.sum()), -1) @ path.coefs.T + path.intercepts
+    return {"alphas": path.alphas, "n_selected": n_selected, "auc": auc(signs[test], scores)}

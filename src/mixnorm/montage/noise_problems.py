@@ -1,0 +1,180 @@
+r"""ℓ2 problems with the noise of their own sensors: alpha ½ w'N w is the plain penalty on whitened trials.
+
+With N = L L', z = L⁻¹x and v = L'w: x·w = z·v and w'N w = ‖v‖². On the host the problems are solved one after the
+other. On a device many are solved as one stack: problems with fewer sensors are filled up with features that are zero,
+and those with fewer trials with trials of weight zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixnorm.core.arrays import Array, like, namespace, to_numpy
+from mixnorm.core.groups import Groups
+from mixnorm.core.penalties import L2
+from mixnorm.core.problem import Solution, Stack
+from mixnorm.core.span import Span
+from mixnorm.core.triangular import backward, cholesky, forward
+from mixnorm.execution import SolverOptions, few_threads, on_device, solve, to_device
+from mixnorm.noise import SensorMoments
+
+#: Problems of one stack have at least this share of the sensors of its largest one, so that little is filled up.
+_LEAST_SHARE = 0.25
+#: Bytes of the whitened trials of one stack, and of the factors of the noise.
+_BYTES = 8 * 2**30
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseTrials:
+    """Training trials of all sensors, and the noise of any of them. Build it with `of`.
+
+    Attributes
+    ----------
+    X : array of shape (n, C, r), on the device in use
+    signs, weights : ndarrays of shape (n,)
+        −1 or +1, and sample weights > 0.
+    moments : SensorMoments
+    """
+
+    X: Array = field(repr=False)
+    signs: NDArray[np.float64] = field(repr=False)
+    weights: NDArray[np.float64] = field(repr=False)
+    moments: SensorMoments = field(repr=False)
+
+    @classmethod
+    def of(cls, X: NDArray[np.float64], signs: NDArray[np.float64], weights: NDArray[np.float64]) -> NoiseTrials:
+        """Compute the moments; trials of weight 0 are left out."""
+        used = weights > 0
+        X, signs, weights = X[used], signs[used], weights[used].astype(np.float64)
+        with few_threads(X):
+            return cls(to_device(X), signs, weights, SensorMoments(X, signs, weights, to_device))
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseProblem:
+    """The classifiers of some sensors (K,) at several alphas (A,)."""
+
+    trials: NoiseTrials
+    sensors: NDArray[np.integer]
+    alphas: NDArray[np.float64]
+
+    @property
+    def n_values(self) -> int:
+        """Number of values in the trials of these sensors and in their noise."""
+        n, _, r = self.trials.X.shape
+        d = r * len(self.sensors)
+        return n * d + d * d
+
+    def whitened(self) -> tuple[Array, Array]:
+        """Return L (d, d) and the whitened trials (n, d)."""
+        X = self.trials.X
+        xp = namespace(X)
+        L = cholesky(self.trials.moments.structured(self.sensors).dense())
+        own = xp.take(X, like(X, self.sensors, dtype=xp.int64), axis=1)
+        return L, xp.matrix_transpose(forward(L, xp.matrix_transpose(xp.reshape(own, (X.shape[0], -1)))))
+
+
+@dataclass(frozen=True, eq=False)
+class Classifiers:
+    """Solutions at A alphas: coefficients (A, K, r), intercepts (A,) and relative duality gaps (A,)."""
+
+    coefs: NDArray[np.float64]
+    intercepts: NDArray[np.float64]
+    gap: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, W: Array, solutions: list[Solution], place: int, n_sensors: int) -> Classifiers:
+        """Take coefficients (d, A), and the rest from solutions of several data sets."""
+        return cls(
+            to_numpy(W).T.reshape(len(solutions), n_sensors, -1),
+            np.array([s.b[place, 0, 0] for s in solutions]),
+            np.array([s.gap[place, 0] for s in solutions]),
+        )
+
+
+def solve_problems(problems: Sequence[NoiseProblem], options: SolverOptions) -> Iterator[tuple[int, Classifiers]]:
+    """Solve problems with the same number of alphas; yield them with their index, in any order, as they are solved."""
+    if not on_device():
+        for place, problem in enumerate(problems):
+            with few_threads(problem.trials.X):
+                found = _solved(problem, options)
+            yield place, found
+        return
+    for place, problem in enumerate(problems):
+        if not len(problem.sensors):
+            yield place, _without_sensors(problem)
+    for places in _stacks(problems):
+        yield from zip(places, _solved_together([problems[place] for place in places], options), strict=True)
+
+
+def _solved(problem: NoiseProblem, options: SolverOptions) -> Classifiers:
+    """Solve one problem on the host."""
+    if not len(problem.sensors):
+        return _without_sensors(problem)
+    L, Z = problem.whitened()
+    span = Span.of(Z)
+    groups = Groups.from_channels(range(len(problem.sensors)), problem.trials.X.shape[2])
+    if span is not None:
+        groups = Groups.from_labels(None, len(Z))
+    stack = Stack.single(
+        Z if span is None else span.trials,
+        problem.trials.signs,
+        sample_weight=problem.trials.weights[:, None],
+        group_weights=np.ones((groups.n_groups, 1)),
+        groups=groups,
+        penalty=L2(),
+    )
+    solutions = solve(stack, problem.alphas[:, None, None], options)
+    V = np.stack([s.W[0, 0, :, 0] for s in solutions], axis=1)
+    return Classifiers.of(backward(L, V if span is None else span.coefficients(V)), solutions, 0, len(problem.sensors))
+
+
+def _without_sensors(problem: NoiseProblem) -> Classifiers:
+    """The intercept alone: the difference of the shares of the classes minimises the squared hinge loss."""
+    A, r = len(problem.alphas), problem.trials.X.shape[2]
+    b = float(problem.trials.weights @ problem.trials.signs / problem.trials.weights.sum())
+    return Classifiers(np.zeros((A, 0, r)), np.full(A, b), np.zeros(A))
+
+
+def _stacks(problems: Sequence[NoiseProblem]) -> Iterator[list[int]]:
+    """Indices of the problems of every stack, from the most sensors to the fewest."""
+    places: list[int] = []
+    some = [place for place, problem in enumerate(problems) if len(problem.sensors)]
+    for place in sorted(some, key=lambda place: -len(problems[place].sensors)):
+        if places:
+            first = problems[places[0]]
+            fits = 8 * first.n_values * (len(places) + 1) <= _BYTES
+            if not fits or len(problems[place].sensors) < _LEAST_SHARE * len(first.sensors):
+                yield places
+                places = []
+        places.append(place)
+    if places:
+        yield places
+
+
+def _solved_together(problems: Sequence[NoiseProblem], options: SolverOptions) -> list[Classifiers]:
+    """Whiten and solve some problems on the device, the first of which has the most sensors."""
+    first = problems[0].trials.X
+    xp, r = namespace(first), first.shape[2]
+    B, G, n = len(problems), len(problems[0].sensors), max(len(problem.trials.signs) for problem in problems)
+    Z = xp.zeros((B, 1, n, G * r), dtype=first.dtype, device=first.device)
+    y, weights, factors = np.ones((B, 1, n)), np.zeros((B, 1, n, 1)), []
+    for i, problem in enumerate(problems):
+        L, own = problem.whitened()
+        factors.append(L)
+        Z[i, 0, : own.shape[0], : own.shape[1]] = own
+        y[i, 0, : own.shape[0]], weights[i, 0, : own.shape[0], 0] = problem.trials.signs, problem.trials.weights
+    ones, groups = np.ones((B, 1)), Groups.from_channels(range(G), r)
+    stack = Stack(
+        Z, to_device(y), to_device(weights), *map(to_device, (ones, np.ones((B, G, 1)), 0 * ones)), groups, L2()
+    )
+    solutions = solve(stack, np.stack([problem.alphas for problem in problems], axis=1)[:, :, None], options)
+    V = to_device(np.stack([s.W[:, 0, :, 0] for s in solutions], axis=2))
+    return [
+        Classifiers.of(backward(L, V[i, : L.shape[0]]), solutions, i, len(problem.sensors))
+        for i, (L, problem) in enumerate(zip(factors, problems, strict=True))
+    ]

@@ -1,0 +1,128 @@
+"""Structured covariances of many sets of sensors, from one matrix of second moments."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixnorm.core.arrays import Array, like, namespace
+from mixnorm.noise.kronecker import WHITE_SHARE as KRONECKER_SHARE
+from mixnorm.noise.residuals import residuals
+from mixnorm.noise.toeplitz import WHITE_SHARE as TOEPLITZ_SHARE
+
+
+@dataclass(frozen=True, eq=False)
+class StructuredCovariance:
+    r"""N = ½ (R ⊗ S + T), as `structured` estimates it, by its factors and lags: products with N form no matrix.
+
+    Attributes
+    ----------
+    sensors : array of shape (C, C)
+        R.
+    samples : array of shape (r, r)
+        S.
+    sensors_inverse : array of shape (C, C)
+        R⁻¹.
+    lags : array of shape (r, C, C)
+        Covariances between sensors at every lag, in T.
+    white : float
+        Share of white noise in T.
+    """
+
+    sensors: Array = field(repr=False)
+    samples: Array = field(repr=False)
+    sensors_inverse: Array = field(repr=False)
+    lags: Array = field(repr=False)
+    white: float
+
+    def dense(self) -> Array:
+        """Return N (C r, C r), sensor by sensor."""
+        xp, (r, C, _) = namespace(self.lags), self.lags.shape
+        # B_l for l = 1 − r … r − 1; a negative lag exchanges the sensors
+        both = xp.concat([xp.matrix_transpose(xp.flip(self.lags[1:], axis=0)), self.lags])
+        lag = r - 1 + np.arange(r) - np.arange(r)[:, None]
+        blocks = xp.take(both, like(both, lag.ravel(), dtype=xp.int64), axis=0)
+        N = xp.permute_dims(xp.reshape(blocks, (r, r, C, C)), (2, 0, 3, 1))
+        N = (N + self.sensors[:, None, :, None] * self.samples[None, :, None, :]) / 2
+        N = xp.reshape(N, (C * r, C * r))
+        return N + self.white / 2 * xp.eye(C * r, dtype=N.dtype, device=N.device)
+
+    def times(self, W: Array) -> Array:
+        """Return N times coefficients given by sensor and sample, (C, r)."""
+        r = len(self.lags)
+        product = self.sensors @ (W @ self.samples)
+        product += self.white * W
+        product += self.lags[0] @ W
+        for lag in range(1, r):
+            product[:, : r - lag] += self.lags[lag] @ W[:, lag:]
+            product[:, lag:] += self.lags[lag].T @ W[:, : r - lag]
+        product /= 2
+        return product
+
+    def inverse_bound(self, E: NDArray[np.float64]) -> float:
+        """Return an upper bound of e'N⁻¹e for a vector given by sensor and sample, (C, r).
+
+        N is at least ½ R ⊗ S, because T is positive definite; so e'N⁻¹e ≤ 2 e'(R ⊗ S)⁻¹e.
+        """
+        return 2 * float(np.sum((self.sensors_inverse @ E) * np.linalg.solve(self.samples, E.T).T))
+
+
+class SensorMoments:
+    r"""Second moments of the residuals of training trials, from which the noise of any of their sensors follows.
+
+    With :math:`C_{st} = \sum_i p_i e_{is} e_{it}'` (C, C) between the samples s and t, the factors of `kronecker` and
+    the lags of `toeplitz` are :math:`R = \frac1r \sum_s C_{ss}`,
+    :math:`S_{st} = \frac1K \operatorname{trace}(R^{-1} C_{st})` and :math:`B_l = \frac1r \sum_s C_{s,s+l}`, each on
+    the K sensors in question. The moments cost O(n C² r²) once, an estimate then O(K³ + K² r²) instead of
+    O(n K² r²). The estimate is that of the K sensors alone: the others have no part in it.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, C, r)
+        Training trials.
+    signs : ndarray of shape (n,)
+        Class of every trial, −1 or 1; at least two trials of each.
+    weights : ndarray of shape (n,)
+        Sample weights.
+    send : callable
+        Copies an array to the device on which estimates are computed; by default the host.
+    """
+
+    def __init__(self, X: NDArray, signs: NDArray, weights: NDArray, send=lambda array: array) -> None:
+        _, C, r = X.shape
+        found = residuals(X.reshape(len(X), -1), signs, weights)
+        weighted = send(np.sqrt(found.weights)[:, None] * found.trials)
+        xp = namespace(weighted)
+        moments = xp.reshape(xp.matrix_transpose(weighted) @ weighted, (C, r, C, r))
+        # a pair of samples at a time is contiguous, and half of the pairs are enough: S is symmetric
+        self._pairs = np.triu_indices(r)
+        self._moments = xp.stack([moments[:, s, :, t] for s, t in zip(*self._pairs, strict=True)])
+        lag = self._pairs[1] - self._pairs[0]
+        self._lags = xp.stack(
+            [xp.sum(self._moments[np.flatnonzero(lag == step).tolist()], axis=0) / r for step in range(r)]
+        )
+
+    def structured(self, sensors: slice | NDArray[np.intp]) -> StructuredCovariance:
+        """Estimate the noise of some sensors, in the order in which they are given."""
+        lags, moments = (_principal(part, sensors) for part in (self._lags, self._moments))
+        xp, (r, K, _) = namespace(lags), lags.shape
+        variance = xp.linalg.trace(lags[0]) / K
+        unit = xp.eye(K, dtype=lags.dtype, device=lags.device)
+        R = (1 - KRONECKER_SHARE) / variance * lags[0] + KRONECKER_SHARE * unit
+        inverse = xp.linalg.inv(R)
+        traces = xp.sum(inverse * moments, axis=(1, 2))
+        places = np.zeros((r, r), dtype=int)
+        places[self._pairs] = places.T[self._pairs] = np.arange(len(self._pairs[0]))
+        S = xp.reshape(xp.take(traces, like(traces, places.ravel(), dtype=xp.int64)), (r, r))
+        S = (1 - KRONECKER_SHARE) * S / (xp.linalg.trace(S) / r)
+        S = S + KRONECKER_SHARE * xp.eye(r, dtype=S.dtype, device=S.device)
+        return StructuredCovariance(R, S, inverse, (1 - TOEPLITZ_SHARE) / variance * lags, TOEPLITZ_SHARE)
+
+
+def _principal(matrices: Array, sensors: slice | NDArray[np.intp]) -> Array:
+    """The rows and columns of some sensors of matrices (m, C, C); a slice gives a view."""
+    if isinstance(sensors, slice):
+        return matrices[:, sensors, sensors]
+    xp = namespace(matrices)
+    places = like(matrices, sensors, dtype=xp.int64)
+    return xp.take(xp.take(matrices, places, axis=1), places, axis=2)

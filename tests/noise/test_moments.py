@@ -1,0 +1,48 @@
+"""The noise of sets of sensors from second moments: the estimate of these sensors by themselves."""
+
+import numpy as np
+import pytest
+
+import noise_reference as reference
+from mixnorm.noise import SensorMoments
+
+SAME = {"rtol": 0, "atol": 1e-12}  # the mean diagonal is 1
+SETS = [slice(0, 1), slice(0, 3), slice(0, 4), np.array([2]), np.array([3, 0, 1])]
+
+
+def expected(X, signs, weights, sensors):
+    E = reference.residuals(X[:, sensors], signs, weights)
+    return reference.structured(E, weights)
+
+
+@pytest.fixture
+def moments(trials):
+    return SensorMoments(*trials)
+
+
+@pytest.mark.parametrize("sensors", SETS, ids=str)
+def test_estimate_is_that_of_the_sensors_by_themselves(trials, moments, sensors):
+    np.testing.assert_allclose(moments.structured(sensors).dense(), expected(*trials, sensors), **SAME)
+
+
+@pytest.mark.parametrize("sensors", SETS, ids=str)
+def test_product_needs_no_matrix(moments, sensors, rng):
+    N = moments.structured(sensors)
+    W = rng.standard_normal((len(N.sensors), len(N.samples)))
+    np.testing.assert_allclose(N.times(W).ravel(), N.dense() @ W.ravel(), rtol=0, atol=1e-13)
+
+
+def test_bound_holds_and_is_that_of_the_kronecker_part(moments, rng):
+    N = moments.structured(slice(0, 4))
+    for _ in range(20):
+        E = rng.standard_normal((len(N.sensors), len(N.samples)))
+        exact = E.ravel() @ np.linalg.solve(N.dense(), E.ravel())
+        assert exact <= N.inverse_bound(E)
+        product = np.kron(N.sensors, N.samples)
+        assert N.inverse_bound(E) == pytest.approx(2 * E.ravel() @ np.linalg.solve(product, E.ravel()))
+
+
+def test_other_library_gives_the_same(trials, moments):
+    torch = pytest.importorskip("torch")
+    other = SensorMoments(*trials, send=torch.as_tensor).structured(np.array([3, 0, 1]))
+    np.testing.assert_allclose(other.dense().numpy(), moments.structured(np.array([3, 0, 1])).dense(), **SAME)

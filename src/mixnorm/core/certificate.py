@@ -9,8 +9,8 @@ bounds the optimum from below whenever a ≥ 0, Σ_i a_i y_i = 0 for each subjec
 constraint but subtracts ‖v‖²/(2 alpha). Where a fixed centre c stands in the place of w̄, 2 similarity ⟨w − c, c⟩ is
 subtracted as well (it vanishes for the mean). Where subjects are aligned, A_t w_t stands in the place of w_t in all
 this, and A_t' times the deviation in v_t. The intercepts are solved exactly first, so that the equalities hold; then
-(a, w − w̄, w) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂. The bound holds for any deviations that
-add up to zero over subjects: where better ones than w_t − w̄ are known (`_best_deviation`), they are taken.
+(a, w − w̄, w) is scaled by the best feasible κ, along which D(κ) = κ S₁ − κ² S₂. The bound holds for any deviations
+that add up to zero over subjects: where better ones than w_t − w̄ are known (`_best_deviation`), they are taken.
 """
 
 from dataclasses import dataclass, fields, replace

@@ -11,8 +11,8 @@
 windows are those with any weight) and against one after the other (sensors by GSVM-2, then windows as groups on these
 sensors). `path`: the best F-measures along a path, without a choice of alpha. `recordings`: AUC on held-out trials,
 sensors and windows kept. Models are chosen by the rules "best" and "1se" of `GroupSVCCV`, from the same scores.
-`speed`: against restarted FISTA with Dykstra's prox on the same problems, in one run. `growth`: in sensors and windows.
-Times are CPU times of one thread. The window shares were chosen with seeds from 100; figures are of seeds from 0.
+`speed`: against restarted FISTA with Dykstra's prox on the same problems, in one run. `growth`: in sensors and
+windows. Times are CPU times of one thread. Development used seeds from 100; figures are of seeds from 0.
 NumPy, SciPy, scikit-learn and joblib are enough.
 """
 

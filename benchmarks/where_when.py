@@ -3,15 +3,17 @@
     python benchmarks/where_when.py simulated --sets 20 --jobs 16
     MIXNORM_DATA=... python benchmarks/where_when.py recordings uam-p300 ner2015-errp --splits 10 --jobs 16
     MIXNORM_DATA=... python benchmarks/where_when.py recordings uam-p300 ner2015-errp --splits 5 --noise --jobs 16
+    python benchmarks/where_when.py path --sets 10
     python benchmarks/where_when.py speed
     python benchmarks/where_when.py growth
 
 `simulated`: sensors and windows that carry a response are known; F-measure of what is selected, against GSVM-2 (its
 windows are those with any weight) and against one after the other (sensors by GSVM-2, then windows as groups on these
-sensors). `recordings`: AUC on held-out trials, sensors and windows kept. Both for the rules "best" and "1se" of
-`GroupSVCCV`, from the same scores. `speed`: against restarted FISTA with Dykstra's prox on the same problems, in one
-run. `growth`: in sensors and windows. Times are CPU times of one thread. The window shares were chosen with seeds from
-100; figures are of seeds from 0. NumPy, SciPy, scikit-learn and joblib are enough.
+sensors). `path`: the best F-measures along a path, without a choice of alpha. `recordings`: AUC on held-out trials,
+sensors and windows kept. Models are chosen by the rules "best" and "1se" of `GroupSVCCV`, from the same scores.
+`speed`: against restarted FISTA with Dykstra's prox on the same problems, in one run. `growth`: in sensors and
+windows. Times are CPU times of one thread. Development used seeds from 100; figures are of seeds from 0.
+NumPy, SciPy, scikit-learn and joblib are enough.
 """
 
 import argparse
@@ -127,6 +129,21 @@ def simulated(args):
     print_means(rows, n_keys=3, factors=(1, 1, 100), digits=(2, 2, 1))
 
 
+def path(args):
+    """What can be found at all: the alpha of each path whose F-measures of sensors and windows are the largest."""
+    print("| response | τ | F sensors | F windows |\n" + "| --- " * 4 + "|")
+    for strength, share in product((1.0, 2.0), (0.0, *WINDOW_SHARES, 1.0)):
+        best = []
+        for seed in range(args.first, args.first + args.sets):
+            X, y, sensors, windows = simulate(seed, 200, strength=strength)
+            coefs = group_svc_path(X[:200], y[:200], windows=N_WINDOWS, window_share=share).coefs
+            cells = coefs.reshape(len(coefs), X.shape[1], N_WINDOWS, -1).any(axis=3)
+            kept = [(np.flatnonzero(c.any(axis=1)), np.flatnonzero(c.any(axis=0))) for c in cells]
+            best.append(max(((f_measure(s, sensors), f_measure(w, windows)) for s, w in kept), key=sum))
+        mean = np.mean(best, axis=0)
+        print(f"| {strength} | {share} | {mean[0]:.2f} | {mean[1]:.2f} |", flush=True)
+
+
 def print_means(rows, n_keys, factors, digits):
     """Print a table of means and standard errors over rows with equal keys, in the order of their first appearance."""
     groups = defaultdict(list)
@@ -214,7 +231,7 @@ def growth(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["simulated", "recordings", "speed", "growth"])
+    parser.add_argument("what", choices=["simulated", "path", "recordings", "speed", "growth"])
     parser.add_argument("names", nargs="*", default=list(TRAINING))
     parser.add_argument("--sets", type=int, default=20)
     parser.add_argument("--splits", type=int, default=10)
@@ -223,7 +240,8 @@ def main():
     parser.add_argument("--noise", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
     args = parser.parse_args()
-    {"simulated": simulated, "recordings": recordings, "speed": speed, "growth": growth}[args.what](args)
+    tasks = {"simulated": simulated, "path": path, "recordings": recordings, "speed": speed, "growth": growth}
+    tasks[args.what](args)
 
 
 if __name__ == "__main__":

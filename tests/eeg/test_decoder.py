@@ -157,7 +157,7 @@ def test_method_that_chooses_electrodes_finds_the_informative_ones():
 
 def test_default_classifier_has_the_noise_covariance_and_folds_of_whole_characters():
     classifier = default_classifier(rule="1se")
-    assert (classifier.penalty, classifier.noise, classifier.rule) == ("l2", "structured", "1se")
+    assert (classifier.penalty, classifier.noise, classifier.rule) == ("l2", "evoked", "1se")
     assert isinstance(classifier.cv, InOrder)
     assert default_classifier("gsvm-a").adaptive
     with pytest.raises(ValueError, match=r"Allowed values are 'svm', .*'gsvm-2-noise', but got 'lda' instead"):

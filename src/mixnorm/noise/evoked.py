@@ -24,9 +24,9 @@ def evoked(
 
         \tilde D = \sqrt{m / \sigma^2}\; N^{-1/2} \bar d , \qquad m = \frac{1}{1/n_+ + 1/n_-} ,
 
-    has noise of variance 1. Here :math:`\bar d` is the difference of the class means, :math:`\sigma^2 N` the covariance
-    of a trial, with :math:`\sigma^2` the mean square of the residuals over 1 − 2/n, and :math:`n_\pm` are the trials of
-    each class. So every eigenvalue of
+    has noise of variance 1. Here :math:`\bar d` is the difference of the class means, :math:`\sigma^2 N` the
+    covariance of a trial, with :math:`\sigma^2` the mean square of the residuals over 1 − 2/n, and :math:`n_\pm` are
+    the trials of each class. So every eigenvalue of
 
     .. math:: \tfrac1r \tilde D \tilde D' \; (C, C) \quad\text{and}\quad \tfrac1C \tilde D' \tilde D \; (r, r)
 

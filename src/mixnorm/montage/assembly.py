@@ -15,6 +15,7 @@ from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.readers.labels import unnamed_recordings
 from mixnorm.eeg.splitting import Folds
 from mixnorm.estimators.stability import StabilitySelection
+from mixnorm.estimators.windows import equal_windows
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.intervals import corrected_error, corrected_interval, mean_known
 from mixnorm.montage.plain import number, numbers
@@ -31,6 +32,8 @@ from mixnorm.montage.result import (
 )
 from mixnorm.montage.scoring import ScoredMontages
 from mixnorm.montage.trials import SubjectTrials
+from mixnorm.montage.window_records import Window, WindowScores
+from mixnorm.montage.windows import ScoredWindows
 
 
 def curve_of(method: str, sizes: NDArray, by_fold: NDArray[np.float64], ratio: float) -> Curve:
@@ -142,6 +145,59 @@ def sensors_of(design: Design, constraints: Constraints, stable: StabilitySelect
             stability=None if stable is None else number(stable.frequencies[i]),
         )
         for i, name in enumerate(design.ch_names)
+    )
+
+
+def windows_of(design: Design, found: ScoredWindows) -> tuple[Window, ...]:
+    """The windows of time in order; they meet half-way between two samples."""
+    V = found.norms.shape[1]
+    edges = sample_edges(design.times)
+    of_sample = equal_windows(V, len(design.times))
+    norms = np.linalg.norm(found.norms, axis=0)
+    windows = []
+    for k, own in enumerate(found.norms.T):
+        samples = np.flatnonzero(of_sample == k)
+        windows.append(
+            Window(
+                start=number(edges[samples[0]], 6),
+                stop=number(edges[samples[-1] + 1], 6),
+                norm=number(norms[k]),
+                frequency=number(found.chosen[:, k].mean()),
+                selected=bool(norms[k] > 0),
+                norms=dict(zip(design.ch_names, numbers(own), strict=True)),
+            )
+        )
+    return tuple(windows)
+
+
+def sample_edges(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where the samples begin and end, (n + 1,): half-way between them, and as far beyond the first and the last one.
+
+    Examples
+    --------
+    >>> sample_edges(np.array([0.1, 0.2, 0.3])).round(2).tolist()
+    [0.05, 0.15, 0.25, 0.35]
+    """
+    if len(times) == 1:
+        return np.repeat(times, 2)
+    between = (times[:-1] + times[1:]) / 2
+    return np.concatenate([[2 * times[0] - between[0]], between, [2 * times[-1] - between[-1]]])
+
+
+def window_scores_of(found: ScoredWindows, ratio: float) -> WindowScores:
+    """AUC with windows chosen and with all of them; ``ratio``: held-out trials per training trial."""
+    by_fold = found.by_fold
+    auc, all_windows = mean_known(by_fold, axis=1)
+    low, high = corrected_interval(by_fold[:1], ratio)
+    gain = by_fold[:1] - by_fold[1:]
+    return WindowScores(
+        auc=number(auc, 6),
+        low=number(low[0], 6),
+        high=number(high[0], 6),
+        all_windows_auc=number(all_windows, 6),
+        gain=number(auc - all_windows, 6),
+        gain_error=number(corrected_error(gain, ratio)[0], 6),
+        n_folds=by_fold.shape[1],
     )
 
 

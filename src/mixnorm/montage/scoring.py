@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.model_selection import BaseCrossValidator
 
 from mixnorm.estimators.folds import auc
@@ -22,7 +21,7 @@ from mixnorm.montage.intervals import corrected_interval, mean_known, paired_var
 from mixnorm.montage.orders import Order
 from mixnorm.montage.progress import report_share
 from mixnorm.montage.refits import HeldOutScores, Models, refit
-from mixnorm.montage.trials import SubjectTrials, Training, inner_folds
+from mixnorm.montage.trials import SubjectTrials, Training, divided, inner_folds
 
 #: Work of the ranking relative to that of the refits of one subject; only for the progress that is shown.
 _RANKING = 0.2
@@ -176,24 +175,16 @@ def _without_fold(
     """Fit without the trials of a fold (None: on all); return each subject's models and their scores on the fold."""
     training, tests = [], []
     for one in subjects:
-        train, test = one.take(one.fold != fold), one.take(one.fold == fold)
-        scale = _identity
-        if settings.scaler is not None:
-            scaler = clone(settings.scaler).fit(train.X)
-            scale, train = scaler.transform, train.take(scaler.accepted(train.X, train.signs))
+        train, test = divided(one, fold, settings.scaler)
         folds = inner_folds(settings.cv, train.signs, train.trial_groups)
-        training.append(Training(scale(train.X), train.signs, folds))
-        tests.append((scale(test.X), test.signs) if test.has_both_classes else None)
+        training.append(Training(train.X, train.signs, folds))
+        tests.append(test if test.has_both_classes else None)
     ranking = settings.order.rank(training)
     models = []
     for own in training:
         report_share((_RANKING + len(models)) / (_RANKING + len(training)))
         models.append(refit(own, ranking))
     return models, [
-        None if test is None else HeldOutScores(test[1], model.scores(test[0]))
+        None if test is None else HeldOutScores(test.signs, model.scores(test.X))
         for model, test in zip(models, tests, strict=True)
     ]
-
-
-def _identity(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    return X

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         SelectionResult,
         Stability,
     )
+    from mixnorm.montage.window_records import Window, WindowScores
 
 NEW_SUBJECT = (
     "montage-SUBJECT.mixnorm is the decoder of one subject; “common montage” is its AUC. montage.mixnorm is one "
@@ -195,6 +196,43 @@ def stability(found: Stability) -> str:
         f"{found.error_bound:.1f} of them are expected to be false, that is, to be selected from half of the trials "
         "no more often than a random electrode (Meinshausen and Bühlmann 2010; Shah and Samworth 2013)."
     )
+
+
+def windows(selection: SelectionResult) -> str | None:
+    """Which windows were chosen, and what choosing them is worth; None where they were not asked for."""
+    found, scores = selection.windows, selection.window_scores
+    if not found or scores is None:
+        return None
+    chosen = [window_name(one) for one in found if one.selected]
+    if not chosen:
+        which = f"None of the {len(found)} windows was chosen: these trials do not show a response in any of them."
+    elif len(chosen) == len(found):
+        which = "The only window was chosen." if len(found) == 1 else f"All {len(found)} windows were chosen."
+    else:
+        which = f"{len(chosen)} of {len(found)} windows {'was' if len(chosen) == 1 else 'were'} chosen: "
+        which += f"{', '.join(chosen)}."
+    span = _span(scores.low, scores.high, ", 95 % interval")
+    return (
+        f"{which} AUC on held-out trials: {_auc(scores.auc)}{span}; without norms of windows, so that none is left "
+        f"out: {_auc(scores.all_windows_auc)}{_gain(scores)}."
+    )
+
+
+def _gain(scores: WindowScores) -> str:
+    if scores.gain is None:
+        return ""
+    error = "" if scores.gain_error is None else ", ± standard error over folds"
+    return f" (difference {change(scores.gain, scores.gain_error)}{error})"
+
+
+def window_name(window: Window) -> str:
+    """The ends of a window: "200–300 ms"."""
+    return f"{1000 * window.start:.0f}–{1000 * window.stop:.0f} ms"
+
+
+def chosen_in(window: Window, scores: WindowScores) -> str:
+    """In how many of the folds a window was chosen: "4 of 5 folds"."""
+    return f"{round(window.frequency * scores.n_folds)} of {count(scores.n_folds, 'fold')}"
 
 
 def count(n: int, what: str) -> str:

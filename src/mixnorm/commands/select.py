@@ -245,7 +245,7 @@ def _windows(found: SelectionResult) -> list[str]:
     lines = ["", f"window of time      norm  chosen in  ({share}; {sentences.count(len(found.windows), 'window')})"]
     for one in found.windows:
         mark = "  ← chosen" if one.selected else ""
-        name, folds = sentences.window_name(one), sentences.chosen_in(one, found.window_scores)
+        name, folds = sentences.span_name(one.start, one.stop), sentences.chosen_in(one, found.window_scores)
         lines.append(f"{name:14s}  {one.norm:8.3g}  {folds}{mark}")
     return [*lines, sentences.windows(found), ""]
 

@@ -151,16 +151,14 @@ def sensors_of(design: Design, constraints: Constraints, stable: StabilitySelect
 def windows_of(design: Design, found: ScoredWindows) -> tuple[Window, ...]:
     """The windows of time in order; they meet half-way between two samples."""
     V = found.norms.shape[1]
-    edges = sample_edges(design.times)
-    of_sample = equal_windows(V, len(design.times))
+    ends = window_ends(design.times, equal_windows(V, len(design.times)))
     norms = np.linalg.norm(found.norms, axis=0)
     windows = []
     for k, own in enumerate(found.norms.T):
-        samples = np.flatnonzero(of_sample == k)
         windows.append(
             Window(
-                start=number(edges[samples[0]], 6),
-                stop=number(edges[samples[-1] + 1], 6),
+                start=number(ends[k][0], 6),
+                stop=number(ends[k][1], 6),
                 norm=number(norms[k]),
                 frequency=number(found.chosen[:, k].mean()),
                 selected=bool(norms[k] > 0),
@@ -170,18 +168,22 @@ def windows_of(design: Design, found: ScoredWindows) -> tuple[Window, ...]:
     return tuple(windows)
 
 
-def sample_edges(times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Where the samples begin and end, (n + 1,): half-way between them, and as far beyond the first and the last one.
+def window_ends(times: NDArray[np.float64], window: NDArray[np.integer]) -> list[tuple[float, float]]:
+    """Return where windows begin and end, from the times of the samples and the window of each, numbered from 0.
+
+    A sample reaches half-way to its neighbours; the first and the last one reach as far to the other side.
 
     Examples
     --------
-    >>> sample_edges(np.array([0.1, 0.2, 0.3])).round(2).tolist()
-    [0.05, 0.15, 0.25, 0.35]
+    >>> window_ends(np.array([0.125, 0.25, 0.375]), np.array([0, 0, 1]))
+    [(0.0625, 0.3125), (0.3125, 0.4375)]
     """
-    if len(times) == 1:
-        return np.repeat(times, 2)
-    between = (times[:-1] + times[1:]) / 2
-    return np.concatenate([[2 * times[0] - between[0]], between, [2 * times[-1] - between[-1]]])
+    edges = np.repeat(times, 2)  # of a single sample, whose length is not known
+    if len(times) > 1:
+        between = (times[:-1] + times[1:]) / 2
+        edges = np.concatenate([[2 * times[0] - between[0]], between, [2 * times[-1] - between[-1]]])
+    places = [np.flatnonzero(window == k) for k in range(int(window.max()) + 1)]
+    return [(float(edges[own[0]]), float(edges[own[-1] + 1])) for own in places]
 
 
 def window_scores_of(found: ScoredWindows, ratio: float) -> WindowScores:

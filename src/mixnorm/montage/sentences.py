@@ -203,14 +203,14 @@ def windows(selection: SelectionResult) -> str | None:
     found, scores = selection.windows, selection.window_scores
     if not found or scores is None:
         return None
-    chosen = [window_name(one) for one in found if one.selected]
+    chosen = [one for one in found if one.selected]
     if not chosen:
         which = f"None of the {len(found)} windows was chosen: these trials do not show a response in any of them."
     elif len(chosen) == len(found):
         which = "The only window was chosen." if len(found) == 1 else f"All {len(found)} windows were chosen."
     else:
         which = f"{len(chosen)} of {len(found)} windows {'was' if len(chosen) == 1 else 'were'} chosen: "
-        which += f"{', '.join(chosen)}."
+        which += f"{', '.join(_spans(found))}."
     span = _span(scores.low, scores.high, ", 95 % interval")
     return (
         f"{which} AUC on held-out trials: {_auc(scores.auc)}{span}; without norms of windows, so that none is left "
@@ -218,16 +218,27 @@ def windows(selection: SelectionResult) -> str | None:
     )
 
 
+def _spans(found: Sequence[Window]) -> list[str]:
+    """The times that chosen windows cover; neighbours are one span."""
+    spans: list[list[Window]] = []
+    for before, one in zip((None, *found), found, strict=False):
+        if one.selected and before is not None and before.selected:
+            spans[-1].append(one)
+        elif one.selected:
+            spans.append([one])
+    return [span_name(part[0].start, part[-1].stop) for part in spans]
+
+
 def _gain(scores: WindowScores) -> str:
     if scores.gain is None:
         return ""
-    error = "" if scores.gain_error is None else ", ± standard error over folds"
+    error = "" if scores.gain_error is None else ", standard error over folds"
     return f" (difference {change(scores.gain, scores.gain_error)}{error})"
 
 
-def window_name(window: Window) -> str:
-    """The ends of a window: "200–300 ms"."""
-    return f"{1000 * window.start:.0f}–{1000 * window.stop:.0f} ms"
+def span_name(start: float, stop: float) -> str:
+    """A span of time, given in seconds: "200–300 ms"."""
+    return f"{1000 * start:.0f}–{1000 * stop:.0f} ms"
 
 
 def chosen_in(window: Window, scores: WindowScores) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from mixnorm.eeg.splitting import InOrder
 from mixnorm.estimators.folds import auc
@@ -145,7 +146,20 @@ def _fitted(training: Sequence[SubjectTrials], settings: _Settings, shares: Any)
         cv=[(np.flatnonzero(fold.train), np.flatnonzero(fold.test)) for fold in folds],
         tol=_TOL,
     )
-    return model.fit(X, signs)
+    return _with_sensors(model.fit(X, signs), X, signs)
+
+
+def _with_sensors(model: GroupSVCCV, X: NDArray[np.float64], signs: NDArray[np.float64]) -> GroupSVCCV:
+    """Return the model or, where it chose no sensor, the best one of its grid that chooses any.
+
+    At the largest alpha the model of all trials is zero, but those of the inner folds need not be, and may score best.
+    """
+    scores = np.where(model.n_selected_ > 0, model.scores_.mean(axis=-1), -np.inf)
+    if len(model.selected_groups_) or not np.isfinite(scores).any():
+        return model
+    place = np.unravel_index(np.argmax(scores), scores.shape)
+    share = model.window_share if np.ndim(model.window_share) == 0 else model.window_share[place[0]]
+    return clone(model).set_params(alphas=[model.alphas_[place]], window_share=share).fit(X, signs)
 
 
 def _inner_number(one: SubjectTrials) -> NDArray[np.integer]:

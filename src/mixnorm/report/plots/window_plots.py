@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.readers.guard import require
 from mixnorm.estimators.windows import cell_norms, window_of_samples
-from mixnorm.montage.assembly import sample_edges
+from mixnorm.montage.assembly import window_ends
 from mixnorm.montage.result import SelectionResult
-from mixnorm.montage.sentences import window_name
+from mixnorm.montage.sentences import span_name
 from mixnorm.report.safe_text import for_figure
 from mixnorm.report.styles import figure_on_screen
 
@@ -110,7 +110,7 @@ class _Map:
             raise ValueError("The selection has no windows of time; select with windows=… (--windows N).")
         names = [sensor.name for sensor in selection.sensors]
         norms = np.array([[one.norms[name] for one in selection.windows] for name in names])
-        columns = [f"{window_name(one).removesuffix(' ms')}\n{100 * one.frequency:.0f} %" for one in selection.windows]
+        columns = [f"{_in_ms(one.start, one.stop)}\n{100 * one.frequency:.0f} %" for one in selection.windows]
         return cls(norms, names, columns, "ms after the stimulus; below: share of folds in which it was chosen")
 
     @classmethod
@@ -128,17 +128,18 @@ class _Map:
         window = window_of_samples(classifier, n_samples)
         if known is None:
             return cls(norms, names, [str(label) for label in classifier.windows_], "window")
-        edges = 1000 * sample_edges(np.asarray(known, dtype=float))
-        ends = [
-            (edges[own[0]], edges[own[-1] + 1]) for k in range(norms.shape[1]) for own in [np.flatnonzero(window == k)]
-        ]
-        return cls(norms, names, [f"{start:.0f}–{stop:.0f}" for start, stop in ends], "ms after the stimulus")
+        ends = window_ends(np.asarray(known, dtype=float), window)
+        return cls(norms, names, [_in_ms(*one) for one in ends], "ms after the stimulus")
 
     def rows(self) -> NDArray[np.intp]:
         """The chosen electrodes, the one with the largest norm first, as many as there is room for."""
         total = np.linalg.norm(self.norms, axis=1)
         order = np.argsort(-total, kind="stable")
         return order[total[order] > 0][:_MOST_ROWS]
+
+
+def _in_ms(start: float, stop: float) -> str:
+    return span_name(start, stop).removesuffix(" ms")
 
 
 def _draw_cells(axes: Any, norms: NDArray[np.float64]) -> None:

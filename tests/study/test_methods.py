@@ -52,7 +52,7 @@ def test_spatial_filters_find_a_response_hidden_in_common_noise(name):
     assert above.mean() > 0.7
 
 
-@pytest.mark.parametrize("name", ["svm", "svm-1", "gsvm-2", "gsvm-q", "gsvm-a"])
+@pytest.mark.parametrize("name", ["svm", "svm-1", "gsvm-2", "gsvm-q", "gsvm-a", "gsvm-2-when"])
 def test_the_chosen_model_lies_on_the_path(name, trials):
     training, X, who, _ = trials
     outcome = METHODS[name].fit(training, X, who, SETTINGS)

@@ -161,11 +161,10 @@ def _largest_ratio(stack: Stack, v: Array) -> Array:
     return xp.max(xp.where(stack.penalised, ratio, 0.0), axis=1)
 
 
-def _excess(stack: Stack, W: Array, v: Array) -> Array:
+def _excess(stack: Stack, v: Array) -> Array:
     """The dual norm of v: the smallest factor of the thresholds with which v meets the constraint, (B, K)."""
     if isinstance(stack.penalty, SensorsAndWindows):
-        blocks = [stack.groups.to_blocks(part) for part in (v, W)]
-        return stack.penalty.gauge(blocks[0], stack.threshold, blocks[1])
+        return stack.penalty.gauge(stack.groups.to_blocks(v), stack.threshold)
     norms, limit = _norms_and_limits(stack, v)
     return namespace(v).max(norms / limit, axis=1)
 
@@ -188,7 +187,7 @@ def _best_dual(stack: Stack, W: Array, a: Array, v: Array) -> Array:
         if stack.center is not None:
             S1 = S1 - 2 * stack.similarity * xp.sum(deviation * stack.center, axis=(1, 2))
     if stack.penalty.is_norm:
-        largest = _excess(stack, W, v)
+        largest = _excess(stack, v)
         kappa_max = 1 / xp.where(largest > 0, largest, 1e-300)
     else:
         norms, limit = _norms_and_limits(stack, v)

@@ -10,18 +10,22 @@ norm m_sk ≥ 0 of each cell of a vector matters: the solutions below are multip
 
 with w = m/(ω + λ²/x + μ²/y), u = λ²/x · w and v = μ²/y · w. The derivative of each sum by x_s is ‖u_s‖²/λ_s², by y_k
 ‖v^(k)‖²/μ_k². Both are solved by a primal-dual interior-point method in as many variables as there are rows and
-columns; its number of steps hardly depends on the data (10 to 20). A row of weight λ = 0 has u = 0, and drops out.
+columns; its number of steps hardly depends on the data (10 to 25). A row of weight λ = 0 has u = 0, and drops out.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-#: Complementarity x s at which the interior-point method ends, in units of its normalised data.
-_LEAST = 1e-17
+#: Mean of z s at which the method for `shrink` ends, and the lack of s = slack that is rounding.
+_LEAST, _ROUNDING = 1e-17, 1e-13
+#: Relative difference between both bounds of t² that is rounding.
+_EQUAL = 1e-15
 _MOST_STEPS = 80
-#: How far a step may go towards the boundary.
-_FRACTION = 0.99
+#: Least factor by which z s falls in one step, and its least value in units of the lack of s = slack.
+_FASTEST, _HOLD = 1e-3, 0.01
+#: Longest relative change upwards, and in logarithms downwards.
+_UP, _DOWN = 2.0, 8.0
 
 
 class Split(NamedTuple):
@@ -139,17 +143,34 @@ class _Cells(NamedTuple):
         x, y, D = self.parts(z)
         return np.divide(x * y, D, out=np.zeros_like(D), where=D > 0)
 
-    def bends(self, z: np.ndarray) -> np.ndarray:
-        """Minus the second derivatives, (S + K, S + K); positive semidefinite."""
-        S = len(self.A)
+    def bends(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Minus the second derivatives: the diagonal (S + K,), and those by x_s and y_k, (S, K)."""
         x, y, D = self.parts(z)
         core = 2 * self.square / D**3
-        out = np.empty((len(z), len(z)))
-        out[:S, :S] = np.diag(self.A * np.sum(core * y**2 * (self.omega * y + self.B[None]), axis=1))
-        out[S:, S:] = np.diag(self.B * np.sum(core * x**2 * (self.omega * x + self.A[:, None]), axis=0))
-        out[:S, S:] = -core * x * y * self.A[:, None] * self.B[None]
-        out[S:, :S] = out[:S, S:].T
-        return out
+        by_x = self.A * np.sum(core * y**2 * (self.omega * y + self.B), axis=1)
+        by_y = self.B * np.sum(core * x**2 * (self.omega * x + self.A[:, None]), axis=0)
+        return np.concatenate([by_x, by_y]), -core * x * y * self.A[:, None] * self.B
+
+
+class _State(NamedTuple):
+    """A point of the interior-point method.
+
+    Attributes
+    ----------
+    z, s : ndarrays of shape (S + K,)
+        (x, y) > 0, and s > 0 that tends to the slack of the slopes; s = 0 where there is no variable.
+    top : float
+        Bound t² of the slopes.
+    """
+
+    z: np.ndarray
+    s: np.ndarray
+    top: float
+
+    @property
+    def center(self) -> float:
+        """The mean of z s, which is 0 at the solution."""
+        return float(self.z @ self.s) / len(self.z)
 
 
 def _balance(cells: _Cells, given: np.ndarray) -> np.ndarray:
@@ -159,58 +180,110 @@ def _balance(cells: _Cells, given: np.ndarray) -> np.ndarray:
     z = np.full(S + K, 1.0 / (S + K))
     slopes = cells.slopes(z) + extra
     top = 1.5 * float(slopes.max())
-    s = top - slopes
-    system = np.ones((S + K + 1, S + K + 1))
-    system[-1, -1] = 0.0
-    best = (np.inf, z)
+    state, best = _State(z, top - slopes, top), (np.inf, z)
     for _ in range(_MOST_STEPS):
+        z = state.z
         slopes = cells.slopes(z) + extra
-        lower, upper = float(slopes @ z) / z.sum(), float(slopes.max())
-        best = min(best, (upper - lower, z), key=lambda pair: pair[0])
-        center = float(z @ s) / len(z)
-        if upper - lower <= 1e-15 * upper or center < _LEAST * top:
+        excess = float(slopes.max() - slopes @ z / z.sum())
+        best = min(best, (excess, z), key=lambda pair: pair[0])
+        if excess <= _EQUAL * state.top:
             break
-        system[:-1, :-1] = cells.bends(z) + np.diag(s / z)
-        z, s, top = _interior_step(system, z, s, top - slopes, top, bordered=True)
+        state = _interior_step(cells, state, state.top - slopes, on_simplex=True)
     return best[1]
 
 
 def _shrunk(m: np.ndarray, rows: np.ndarray, columns: np.ndarray, omega: np.ndarray) -> np.ndarray:
-    """The interior-point method for `shrink`, then Newton's method on what is present."""
+    """The interior-point method for `shrink`."""
     cells = _Cells.of(m, rows, columns, omega)
+    limited = np.concatenate([rows, columns]) > 0
+    # the solution for each row and column alone, whose slopes are all below 1
     alone = (m / omega) ** 2
     z = np.concatenate([rows * np.sqrt(np.sum(alone, axis=1)), columns * np.sqrt(np.sum(alone, axis=0))])
-    limited = np.concatenate([rows > 0, columns > 0])
-    z[~limited] = 1.0  # a row of weight 0 has no x: any positive number
-    x, s = z[limited], np.ones(limited.sum())
-    system = np.ix_(limited, limited)
+    z[~limited] = 1.0  # a row of weight 0 has no x: any positive number will do
+    state = _State(z, np.where(limited, 1 - cells.slopes(z), 0.0), 0.0)
     for _ in range(_MOST_STEPS):
-        z[limited] = x
-        residual = 1 - cells.slopes(z)[limited]
-        if float(x @ s) / len(x) < _LEAST and np.abs(residual - s).max() < 1e-13:
+        slack = np.where(limited, 1 - cells.slopes(state.z), 0.0)
+        if state.center < _LEAST and np.abs(slack - state.s).max() < _ROUNDING:
             break
-        x, s, _ = _interior_step(cells.bends(z)[system] + np.diag(s / x), x, s, residual, 0.0, bordered=False)
-    z[limited] = np.where(x > s, x, 0.0)
-    return m * cells.factor(z)
+        state = _interior_step(cells, state, slack, on_simplex=False)
+    return m * cells.factor(np.where(state.z > state.s, state.z, 0.0))
 
 
-def _interior_step(system, z, s, residual, top, bordered):
-    """One predictor and corrector step for z s = 0, s = ``residual`` (+ a change of the top, if bordered)."""
-    center = float(z @ s) / len(z)
+def _interior_step(cells: _Cells, state: _State, slack: np.ndarray, on_simplex: bool) -> _State:
+    """One step towards z s = 0 and s = ``slack``, that of the slopes at z.
 
-    def direction(target):
-        right = target / z - residual
-        solution = np.linalg.solve(system, np.append(right, 1.0 - z.sum()) if bordered else right)
-        dz = solution[: len(z)]
-        return dz, target / z - s - (s / z) * dz, float(solution[-1]) if bordered else 0.0
-
-    dz, ds, _ = direction(np.zeros_like(z))
+    A predictor says how far z s can fall; it falls no faster than the lack of s = slack. On the simplex the bound t² of
+    the slopes changes too, and Σ z stays 1. Where s = 0 there is no such variable.
+    """
+    z, s, top = state
+    live, center, system = s > 0, state.center, _System(*cells.bends(z), s, z)
+    total = 1.0 - float(z.sum()) if on_simplex else None
+    dz, _ = system.solve(-slack, total)
+    ds = -s - (s / z) * dz
     length = min(1.0, _longest(z, dz), _longest(s, ds))
     after = float((z + length * dz) @ (s + length * ds)) / len(z)
-    sigma = min(max((after / center) ** 3, 1e-8), 1.0)
-    dz, ds, dtop = direction(sigma * center - dz * ds * (length > 0.1))
-    length = min(1.0, _FRACTION * _longest(z, dz), _FRACTION * _longest(s, ds))
-    return z + length * dz, s + length * ds, top + length * dtop
+    aim = min(max((after / center) ** 3, _FASTEST), 1.0) * center
+    lack = float(z @ np.abs(slack - s)) / len(z)
+    aim = max(aim, min(center, _HOLD * lack), 1e-3 * _LEAST)
+    # the equation log z + log s = log aim, in relative changes of z and s
+    ask = np.log(aim / np.where(live, z * s, aim))
+    dz, dtop = system.solve(s * (1 + ask) - slack, total)
+    of_z = dz / z
+    of_s = np.where(live, ask - of_z, 0.0)
+    up, down = max(of_z.max(), of_s.max(), 1e-300), -min(of_z.min(), of_s.min(), -1e-300)
+    length = min(1.0, _UP / up, _DOWN / down)
+    return _State(_changed(z, length * of_z), _changed(s, length * of_s), top + length * dtop)
+
+
+def _changed(values: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """Change positive values by relative changes, downwards in logarithms.
+
+    Variables that go to zero then do so alike: on their ratios the slopes depend.
+    """
+    return values * np.where(change < 0, np.exp(np.minimum(change, 0.0)), 1 + change)
+
+
+class _System:
+    """The matrix [diag, off; off', diag] of a step, whose larger family is eliminated: its block is diagonal."""
+
+    def __init__(self, diagonal: np.ndarray, off: np.ndarray, s: np.ndarray, z: np.ndarray):
+        S, K = off.shape
+        pivot = diagonal + s / z
+        inverse = np.divide(1.0, pivot, out=np.zeros_like(pivot), where=s > 0)
+        self.first = slice(0, S) if S >= K else slice(S, S + K)
+        self.second = slice(S, S + K) if S >= K else slice(0, S)
+        off = off if S >= K else off.T
+        self.inverse, self.off = inverse[self.first], off
+        self.carried = off.T * self.inverse
+        inner = np.where(s[self.second] > 0, pivot[self.second], 1.0)
+        self.small = np.diag(inner) - self.carried @ off
+        self.fixed = s[self.second] == 0
+
+    def solve(self, right: np.ndarray, total: float | None) -> tuple[np.ndarray, float]:
+        """Solve for dz; with a total also for the multiplier t of Σ dz = total: matrix dz + t = right."""
+        first, second = right[self.first], right[self.second]
+        reduced = np.where(self.fixed, 0.0, second - self.carried @ first)
+        dtop = 0.0
+        if total is None:
+            inner = np.linalg.solve(self._small(), reduced)
+        else:
+            edge = 1.0 - self.carried.sum(axis=1)
+            n = len(edge)
+            bordered = np.empty((n + 1, n + 1))
+            bordered[:n, :n], bordered[:n, n], bordered[n, :n] = self._small(), edge, edge
+            bordered[n, n] = -self.inverse.sum()
+            found = np.linalg.solve(bordered, np.append(reduced, total - self.inverse @ first))
+            inner, dtop = found[:n], float(found[n])
+        out = np.empty_like(right)
+        out[self.second] = inner
+        out[self.first] = self.inverse * (first - self.off @ inner - dtop)
+        return out, dtop
+
+    def _small(self) -> np.ndarray:
+        if not self.fixed.any():
+            return self.small
+        free = ~self.fixed
+        return np.where(np.outer(free, free), self.small, np.eye(len(free)))
 
 
 def _longest(values: np.ndarray, change: np.ndarray) -> float:

@@ -14,16 +14,12 @@ from functools import cached_property
 
 import numpy as np
 
-from mixnorm.core.crossed_groups import largest_ratio, shrink, smallest_scale
+from mixnorm.core.crossed_groups import shrink, smallest_scale
 from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import vector_norm
 
 #: Rounds of Dykstra's algorithm before the interior-point method takes over, and the change at which it ends.
 _ROUNDS, _CHANGE = 200, 1e-15
-#: Rounds of alternating projections for what a point at hand leaves open.
-_FEW_ROUNDS = 20
-#: A decomposition this close to the best one needs no better one.
-_CLOSE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,28 +93,18 @@ class SensorsAndWindows:
         """‖block‖₂ of every sensor alone; the dual norm of Ω is `gauge`."""
         return vector_norm(blocks, 2)
 
-    def gauge(self, blocks: np.ndarray, weight: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
+    def gauge(self, blocks: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return the smallest t with blocks = u + v, ‖u_s‖ ≤ t λ_s and ‖v^(k)‖ ≤ t μ_k, (..., K): the dual norm of Ω.
 
-        It is never too small: every t that is returned belongs to such a decomposition. ``start``: coefficients, as
-        blocks, whose decomposition is taken where it is as good as the best.
+        It is never too small: every t that is returned belongs to such a decomposition.
         """
-        given = self._problems(blocks, weight)
-        if start is None:
-            return self._filled(((at, self.scale_of(z, own)) for at, z, own in given), blocks)
-        pairs = zip(given, self._problems(start, weight), strict=True)
-        return self._filled(((at, self.scale_of(z, own, w)) for (at, z, own), (_, w, _) in pairs), blocks)
+        return self._filled(((at, self.gauge_of(z, own)) for at, z, own in self._problems(blocks, weight)), blocks)
 
-    def scale_of(self, z: np.ndarray, weight: np.ndarray, w: np.ndarray | None = None) -> float:
-        """`gauge` of one problem: z and w (d,)."""
+    def gauge_of(self, z: np.ndarray, weight: np.ndarray) -> float:
+        """`gauge` of one problem, z (d,)."""
         rows, columns = self.divided(weight)
         finite = np.isfinite(rows)
-        m = self.cell_norms(z)[finite]
-        if w is not None and w.any():
-            at_hand = _decomposition_at(m, rows[finite], columns, self.cell_norms(w)[finite])
-            if at_hand is not None:
-                return at_hand
-        return smallest_scale(m, rows[finite], columns).scale
+        return smallest_scale(self.cell_norms(z)[finite], rows[finite], columns).scale
 
     def only(self, kept: np.ndarray) -> "SensorsAndWindows":
         """Return the penalty of the features of some sensors, a mask (G,), alone; no window is dropped."""
@@ -156,50 +142,6 @@ def _prox(m: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
             w[inside] = 0.0
             return w
     return shrink(m, rows, columns)
-
-
-def _decomposition_at(m: np.ndarray, rows: np.ndarray, columns: np.ndarray, w: np.ndarray) -> float | None:
-    """The scale of the decomposition that coefficients of norms w (S, K) suggest, if it is as good as the best.
-
-    At the optimum u_s = λ_s w_s/‖w_s‖ for a sensor that is chosen, v^(k) = μ_k w^(k)/‖w^(k)‖ for a chosen window. A
-    sensor that is not chosen takes what the chosen windows leave, and the other way round; what is between
-    neither is divided by Dykstra's algorithm.
-    """
-    by_row, by_column = np.sqrt(np.sum(w**2, axis=1)), np.sqrt(np.sum(w**2, axis=0))
-    total = rows @ by_row + columns @ by_column
-    if not total > 0:
-        return None
-    least = float(np.sum(m * w)) / total  # ⟨m, w⟩ ≤ t Ω(w)
-    chosen_row, chosen_column = (by_row > 0) | (rows == 0), by_column > 0
-    a = np.where(chosen_row, rows / np.where(by_row > 0, by_row, 1.0), 1.0)[:, None]
-    c = np.where(chosen_column, columns / np.where(chosen_column, by_column, 1.0), 1.0)[None]
-    share = a / (a + c)
-    share[chosen_row[:, None] & ~chosen_column] = 0.0
-    share[~chosen_row[:, None] & chosen_column] = 1.0
-    share[rows == 0] = 0.0
-    u = share * m
-    neither = np.ix_(~chosen_row, ~chosen_column)
-    inner = m[neither]
-    if inner.size:
-        taken = m[~chosen_row][:, chosen_column], m[chosen_row][:, ~chosen_column]
-        spent = np.sum(taken[0] ** 2, axis=1), np.sum(taken[1] ** 2, axis=0)
-        limits = least * rows[~chosen_row], least * columns[~chosen_column]
-        left = [np.sqrt(np.maximum(limit**2 - square, 0.0)) for limit, square in zip(limits, spent, strict=True)]
-        u[neither] = _fair_share(inner, *left)
-    scale = largest_ratio(u, m - u, rows, columns)
-    return scale if scale <= (1 + _CLOSE) * least else None
-
-
-def _fair_share(m: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Part of m (S, K) for rows with room for so much, by a few rounds of alternating projections."""
-    share = rows[:, None] + columns
-    v = m * np.divide(columns, share, out=np.zeros_like(m), where=share > 0)
-    for _ in range(_FEW_ROUNDS):
-        u = _within(m - v, rows[:, None], axis=1)
-        v = _within(m - u, columns, axis=0)
-        if not (m - u - v).any():
-            break
-    return m - v
 
 
 def _within(m: np.ndarray, limits: np.ndarray, axis: int) -> np.ndarray:

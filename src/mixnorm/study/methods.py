@@ -92,11 +92,23 @@ class Method:
 
 
 def _sensor_svm(
-    train: Training, X: NDArray, _who: NDArray, settings: Settings, *, several_q: bool = False, **options: Any
+    train: Training,
+    X: NDArray,
+    _who: NDArray,
+    settings: Settings,
+    *,
+    several_q: bool = False,
+    windows: int | None = None,
+    **options: Any,
 ) -> Outcome:
-    """The paper's single-subject methods; the path is that of the refit at the chosen q."""
+    """The paper's single-subject methods; the path is that of the refit at the chosen q and window share.
+
+    ``windows``: so many windows of time, or one for each sample where there are fewer.
+    """
     q = settings.qs if several_q else 2.0
-    model = GroupSVCCV(settings.alphas, q=q, cv=inner_folds(train, settings), **options).fit(train.X, train.y)
+    windows = None if windows is None else min(windows, X.shape[2])
+    options = {"q": q, "windows": windows, "cv": inner_folds(train, settings), **options}
+    model = GroupSVCCV(settings.alphas, **options).fit(train.X, train.y)
     coefs, intercepts = model.path_coefs_, model.path_intercepts_
     return Outcome(
         scores=model.decision_function(X),
@@ -104,6 +116,7 @@ def _sensor_svm(
         chosen={
             "alpha": model.alpha_,
             "q": model.q_ if options["penalty"] == "group" else None,
+            "window_share": None if windows is None else model.window_share_,
             "dual_gap": model.dual_gap_,
         },
         path_scores=coefs @ X.reshape(len(X), -1).T + intercepts[:, None],
@@ -191,4 +204,5 @@ METHODS: dict[str, Method] = {
     "toeplitz-lda": Method("Toeplitz LDA", partial(_peer, make=toeplitz_lda), uses=()),
     "xdawn-lda": Method("Xdawn + LDA", partial(_peer, make=xdawn_lda), uses=(), needs=_RIEMANN),
     "xdawncov-ts-lr": Method("XdawnCov + TS + LR", partial(_peer, make=xdawncov_ts_lr), uses=(), needs=_RIEMANN),
+    "gsvm-2-when": Method("GSVM-2, windows", partial(_sensor_svm, **SETTINGS["gsvm-2-when"])),
 }

@@ -58,6 +58,8 @@ class Problem:
         self.weight = to_numpy(stack.group_weights)[i, :, k]
         self.similarity = 0.0  # set for every cell of a path, as alpha
         self.alpha = 1.0
+        self._seen: tuple[Point, np.ndarray, np.ndarray, float] | None = None
+        self._seen_similarity = 0.0
         self.center = None if stack.center is None else to_numpy(stack.center)[i, 0, :, k]
         self.metric: Metric | None = None if stack.metric is None else stack.metric.data_set(i)
         self.hessian = WorkingHessian(self.Z[None], self.y[None], self.p[None], self.fit_intercept)
@@ -115,14 +117,25 @@ class Problem:
             z = z - 2 * self.similarity * drawn
         return z
 
+    def _gradient(self, point: Point) -> tuple[Point, np.ndarray, np.ndarray, float]:
+        """The point with its exact intercept, its dual variable, z, and the dual norm of z at alpha = 1.
+
+        The point where one alpha ends is that where the next one begins: it is not decomposed twice.
+        """
+        if self._seen is None or self._seen[0] is not point or self._seen_similarity != self.similarity:
+            if self.fit_intercept:
+                args = (self.y * point.Zw)[:, None], self.y[:, None], self.p[:, None], np.array([point.b])
+                point = point._replace(b=float(solve_intercept(self.loss, *args)[0]))
+            a = self.dual(point)
+            z = self.descent(point.w, a)
+            self._seen = point, a, z, self.penalty.gauge_of(z, self.weight)
+            self._seen_similarity = self.similarity
+        return self._seen
+
     def look(self, point: Point) -> Look:
         """Solve the intercept exactly and look at the whole problem."""
-        if self.fit_intercept:
-            args = (self.y * point.Zw)[:, None], self.y[:, None], self.p[:, None], np.array([point.b])
-            point = point._replace(b=float(solve_intercept(self.loss, *args)[0]))
-        a = self.dual(point)
-        z = self.descent(point.w, a)
-        excess = self.penalty.scale_of(z, self.threshold, point.w)
+        point, a, z, dual_norm = self._gradient(point)
+        excess = dual_norm / self.alpha
         S1, S2 = float(a.sum()), float(np.sum(a * a / (4 * self.p)))
         if self.similarity:
             deviation = self.deviation(point.w)

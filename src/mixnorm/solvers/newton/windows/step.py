@@ -1,20 +1,16 @@
-r"""One Newton step on the sensors and windows that are present.
+"""One Newton step on the sensors and windows that are present, and the search for its length.
 
-On the coefficients of present sensors and windows the penalty is smooth, with the Hessian
-
-    ∇²Ω = diag(λ_s/‖w_s‖ + μ_k/‖w^(k)‖) − Σ_s λ_s/‖w_s‖ h_s h_s' − Σ_k μ_k/‖w^(k)‖ h_k h_k',
-
-h the unit vectors along w_s and w^(k). A sensor or a window that the step would turn round leaves: it is set to zero.
+A sensor or a window that the step would turn round leaves: it is set to zero, where that lowers the value.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from mixnorm.solvers.newton.rules import is_accepted
-from mixnorm.solvers.newton.tuning import HOST, RIDGES, STIFFEST
+from mixnorm.solvers.newton.tuning import HOST, STIFFEST
 from mixnorm.solvers.newton.windows.problem import Point, Problem
+from mixnorm.solvers.newton.windows.system import Curvature, newton_direction
 
 
 class Moved(NamedTuple):
@@ -55,30 +51,19 @@ class Present(NamedTuple):
 def newton_step(problem: Problem, point: Point, value: float) -> Moved | None:
     """Take one damped Newton step; None where no length of it lowers the value."""
     present = Present.at(problem, point.w)
-    features = present.features
-    slope, bend = _penalty(problem, point.w, present)
+    slope, curvature = _penalty(problem, point.w, present)
     a = problem.dual(point)
-    gradient = slope - problem.descent(point.w, a)[features]
-    columns = problem.hessian.columns(features)
-    order = np.argsort(columns)
-    H = problem.hessian.at((a > 0)[None], columns[order])[0]
-    free = problem.hessian.n_free
-    back = np.concatenate([np.arange(free), free + np.argsort(order)])
-    H = H[np.ix_(back, back)]
-    inner = slice(free, None)
-    if problem.similarity:
-        own = np.eye(len(features)) if problem.metric is None else problem.metric.gram(features)[0, 0]
-        H[inner, inner] += 2 * problem.similarity * own
-    H[inner, inner] += bend
-    full = np.concatenate([[-float(a @ problem.y)], gradient]) if free else gradient
-    step = _solve(H, -full)
-    return _search(problem, point, value, features, step, -float(full @ step))
+    gradient = slope - problem.descent(point.w, a)[present.features]
+    if problem.fit_intercept:
+        gradient = np.concatenate([[-float(a @ problem.y)], gradient])
+    step = newton_direction(problem, present.features, a > 0, curvature, gradient)
+    return _search(problem, point, value, present.features, step, -float(gradient @ step))
 
 
-def _penalty(problem: Problem, w: np.ndarray, present: Present) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient (m,) and Hessian (m, m) of alpha Ω on the present features."""
+def _penalty(problem: Problem, w: np.ndarray, present: Present) -> tuple[np.ndarray, Curvature]:
+    """Gradient (m,) and curvature of alpha Ω on the present features."""
     own = w[present.features]
-    slope, bend = np.zeros_like(own), np.zeros((len(own), len(own)))
+    slope, diagonal, parts = np.zeros_like(own), np.zeros_like(own), []
     rows, columns = problem.penalty.divided(problem.threshold)
     stiffest = STIFFEST * problem.trace
     for group, norms, weights, limit in (
@@ -89,23 +74,12 @@ def _penalty(problem: Problem, w: np.ndarray, present: Present) -> tuple[np.ndar
         unit = own / norm[group]
         c = np.minimum(weights / norm, limit)[group]
         slope += weights[group] * unit
-        along = np.sqrt(c) * unit
-        bend -= np.where(group[:, None] == group, np.outer(along, along), 0.0)
-        bend[np.diag_indices_from(bend)] += c
-    return slope, bend
-
-
-def _solve(H: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve with the smallest ridge that makes H positive definite."""
-    diagonal = np.diag_indices_from(H)
-    size = np.maximum(H[diagonal], 1e-300)
-    for ridge in RIDGES:
-        H[diagonal] = size * (1 + ridge)
-        try:
-            return cho_solve(cho_factor(H, lower=True, check_finite=False), right, check_finite=False)
-        except np.linalg.LinAlgError:
-            continue
-    return right / size
+        diagonal += c
+        there, place = np.unique(group, return_inverse=True)
+        along = np.zeros((len(there), len(own)))
+        along[place, np.arange(len(own))] = np.sqrt(c) * unit
+        parts.append(along)
+    return slope, Curvature(diagonal, np.concatenate(parts))
 
 
 def _search(problem: Problem, point: Point, value: float, features, step, decrease: float) -> Moved | None:

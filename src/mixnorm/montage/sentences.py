@@ -210,7 +210,7 @@ def windows(selection: SelectionResult) -> str | None:
         which = "The only window was chosen." if len(found) == 1 else f"All {len(found)} windows were chosen."
     else:
         which = f"{len(chosen)} of {len(found)} windows {'was' if len(chosen) == 1 else 'were'} chosen: "
-        which += f"{', '.join(_spans(found))}."
+        which += f"{', '.join(covered([(one.start, one.stop) for one in chosen]))}."
     span = _span(scores.low, scores.high, ", 95 % interval")
     return (
         f"{which} AUC on held-out trials: {_auc(scores.auc)}{span}; without norms of windows, so that none is left "
@@ -218,15 +218,19 @@ def windows(selection: SelectionResult) -> str | None:
     )
 
 
-def _spans(found: Sequence[Window]) -> list[str]:
-    """The times that chosen windows cover; neighbours are one span."""
-    spans: list[list[Window]] = []
-    for before, one in zip((None, *found), found, strict=False):
-        if one.selected and before is not None and before.selected:
-            spans[-1].append(one)
-        elif one.selected:
-            spans.append([one])
-    return [span_name(part[0].start, part[-1].stop) for part in spans]
+def covered(windows: Sequence[tuple[float, float]]) -> list[str]:
+    """The spans of time that windows cover, given by their ends in seconds and in order; neighbours are one span.
+
+    Examples
+    --------
+    >>> covered([(0.1, 0.2), (0.2, 0.3), (0.5, 0.6)])
+    ['100–300 ms', '500–600 ms']
+    """
+    spans: list[tuple[float, float]] = []
+    for start, stop in windows:
+        joined = bool(spans) and abs(start - spans[-1][1]) < 1e-6
+        spans[-1:] = [(spans[-1][0], stop)] if joined else [*spans[-1:], (start, stop)]
+    return [span_name(*span) for span in spans]
 
 
 def _gain(scores: WindowScores) -> str:

@@ -28,7 +28,7 @@ def plot_windows(
     ch_names: Sequence[str] | None = None,
     times: Sequence[float] | None = None,
 ) -> Any:
-    r"""Draw which electrodes are chosen in which windows of time.
+    """Draw which electrodes are chosen in which windows of time.
 
     A row is a chosen electrode, the one with the largest norm first, and a column is a window. The colour is the norm
     of the coefficients that they share; a cell that is not chosen is empty. Of a selection, the share of the folds in
@@ -58,11 +58,14 @@ def plot_windows(
 
     Examples
     --------
-    >>> from mixnorm.eeg import SelectOptions, select_montage, simulated_recording
-    >>> options = SelectOptions(n_resamplings=0, compare=False, windows=3)
-    >>> found = select_montage(simulated_recording(240, n_channels=4, n_informative=2), options)
-    >>> [label.get_text().split("\n")[0] for label in plot_windows(found).get_xticklabels()]
-    ['99–297', '297–498', '498–696']
+    >>> import numpy as np
+    >>> from mixnorm import GroupSVC
+    >>> X, y = np.random.default_rng(0).standard_normal((100, 3, 4)), np.tile([0, 1], 50)
+    >>> X[y == 1, 1, 2:] += 1  # only Cz, and only late
+    >>> model = GroupSVC(0.6, windows=2, window_share=0.5).fit(X, y)
+    >>> axes = plot_windows(model, ch_names=["Fz", "Cz", "Pz"], times=[0.1, 0.2, 0.3, 0.4])
+    >>> axes.get_title(), [label.get_text() for label in axes.get_xticklabels()]
+    ('1 of 3 electrodes, 1 of 2 windows', ['50–250', '250–450'])
     """
     found = _Map.of(result, ch_names, times)
     rows = found.rows()

@@ -212,8 +212,8 @@ def _shrunk(m: np.ndarray, rows: np.ndarray, columns: np.ndarray, omega: np.ndar
 def _interior_step(cells: _Cells, state: _State, slack: np.ndarray, on_simplex: bool) -> _State:
     """One step towards z s = 0 and s = ``slack``, that of the slopes at z.
 
-    A predictor says how far z s can fall; it falls no faster than the lack of s = slack. On the simplex the bound t² of
-    the slopes changes too, and Σ z stays 1. Where s = 0 there is no such variable.
+    A predictor says how far z s can fall; it falls no faster than the lack of s = slack. On the simplex the bound t²
+    of the slopes changes too, and Σ z stays 1. Where s = 0 there is no such variable.
     """
     z, s, top = state
     live, center, system = s > 0, state.center, _System(*cells.bends(z), s, z)

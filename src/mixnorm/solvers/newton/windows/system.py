@@ -4,8 +4,8 @@ There the penalty is smooth, with the Hessian
 
     ∇²Ω = C − V'V,    C = diag(λ_s/‖w_s‖ + μ_k/‖w^(k)‖),
 
-V having one row √(λ_s/‖w_s‖) h_s for every sensor and √(μ_k/‖w^(k)‖) h_k for every window, h the unit vectors along w_s
-and w^(k). With Q the columns of the n' trials inside the margin, and N the metric of the quadratic term, the system is
+V having one row √(λ_s/‖w_s‖) h_s for every sensor and √(μ_k/‖w^(k)‖) h_k for every window, h the unit vectors along
+w_s and w^(k). With Q the n' trials inside the margin as columns, and N the metric of the quadratic term, the system is
 
     (Q diag(2p) Q' + 2 similarity N + C − V'V) step = −gradient.
 
@@ -21,7 +21,7 @@ from scipy.linalg import cho_factor, cho_solve
 from mixnorm.solvers.newton.tuning import RIDGES, THROUGH_TRIALS
 from mixnorm.solvers.newton.windows.problem import Problem
 
-#: Residual of a solution through the trials, as a share of the right side, from which the full system is solved instead.
+#: Residual of a solution through the trials, as a share of the right side, from which the full system is solved.
 _WRONG = 1e-6
 
 

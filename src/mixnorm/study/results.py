@@ -21,7 +21,7 @@ TOLERANCE = 1e-6
 #: Columns of `load_results`.
 COLUMNS = (
     *("dataset", "method", "subject", "split", "n_train", "n_test", "auc", "sel", "f_measure"),
-    *("n_channels", "selected", "alpha", "q", "similarity", "dual_gap"),
+    *("n_channels", "selected", "alpha", "q", "similarity", "dual_gap", "window_share", "windows_kept"),
 )
 
 
@@ -45,6 +45,8 @@ class Row:
         That of the exact Wilcoxon test of the AUC against `svm`; None: there is none.
     n_subjects, n_splits : int
         How many subjects and splits the means are over.
+    windows_kept : float or None
+        Share of the windows of time that are kept, in percent, where the method chooses them.
 
     See Also
     --------
@@ -67,6 +69,7 @@ class Row:
     p_value: float | None
     n_subjects: int
     n_splits: int
+    windows_kept: float | None = None
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,7 @@ class Results:
             p_value=paired_p_value(mine, base, "split" if drawn else "subject"),
             n_subjects=len({record["subject"] for record in mine}),
             n_splits=len({record["split"] for record in mine}),
+            windows_kept=mean_over_subjects(mine, "windows_kept"),
         )
 
 
@@ -262,7 +266,7 @@ def load_results(folder: str | Path, partial: bool = False) -> Any:
     -------
     pandas.DataFrame
         Columns ``dataset, method, subject, split, n_train, n_test, auc, sel, f_measure`` (percent), ``n_channels,
-        selected`` (names), ``alpha, q, similarity, dual_gap``.
+        selected`` (names), ``alpha, q, similarity, dual_gap, window_share, windows_kept`` (percent).
 
     See Also
     --------
@@ -303,13 +307,16 @@ def paired_p_value(records: Sequence[dict[str, Any]], baseline: Sequence[dict[st
 def _means(records: Iterable[dict[str, Any]], name: str, over: str) -> dict[Any, float]:
     values: dict[Any, list[float]] = {}
     for record in records:
-        if record[name] is not None:
+        if record.get(name) is not None:
             values.setdefault(record[over], []).append(record[name])
     return {key: float(np.mean(found)) for key, found in values.items()}
 
 
 def _record(unit: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
-    chosen = {name: record["chosen"].get(name) for name in ("alpha", "q", "similarity", "dual_gap")}
+    chosen = {
+        name: record["chosen"].get(name)
+        for name in ("alpha", "q", "similarity", "dual_gap", "window_share", "windows_kept")
+    }
     return {
         "dataset": unit["dataset"],
         "method": unit["method"],

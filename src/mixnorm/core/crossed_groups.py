@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: Mean of z s at which the method for `shrink` ends, and the lack of s = slack that is rounding.
-_LEAST, _ROUNDING = 1e-17, 1e-13
+#: Mean of z s at which the method for `shrink` ends: z of 1e-12, a sensor that is barely in, is then told from s. And
+#: the lack of s = slack that is rounding.
+_LEAST, _ROUNDING = 1e-26, 1e-13
 #: Relative difference between both bounds of t² that is rounding.
 _EQUAL = 1e-15
 _MOST_STEPS = 80
@@ -200,13 +201,13 @@ def _shrunk(m: np.ndarray, rows: np.ndarray, columns: np.ndarray, omega: np.ndar
     alone = (m / omega) ** 2
     z = np.concatenate([rows * np.sqrt(np.sum(alone, axis=1)), columns * np.sqrt(np.sum(alone, axis=0))])
     z[~limited] = 1.0  # a row of weight 0 has no x: any positive number will do
-    state = _State(z, np.where(limited, 1 - cells.slopes(z), 0.0), 0.0)
+    state, size = _State(z, np.where(limited, 1 - cells.slopes(z), 0.0), 0.0), z
     for _ in range(_MOST_STEPS):
         slack = np.where(limited, 1 - cells.slopes(state.z), 0.0)
         if state.center < _LEAST and np.abs(slack - state.s).max() < _ROUNDING:
             break
         state = _interior_step(cells, state, slack, on_simplex=False)
-    return m * cells.factor(np.where(state.z > state.s, state.z, 0.0))
+    return m * cells.factor(np.where(state.z > size * state.s, state.z, 0.0))
 
 
 def _interior_step(cells: _Cells, state: _State, slack: np.ndarray, on_simplex: bool) -> _State:
@@ -223,7 +224,7 @@ def _interior_step(cells: _Cells, state: _State, slack: np.ndarray, on_simplex: 
     length = min(1.0, _longest(z, dz), _longest(s, ds))
     after = float((z + length * dz) @ (s + length * ds)) / len(z)
     aim = min(max((after / center) ** 3, _FASTEST), 1.0) * center
-    lack = float(z @ np.abs(slack - s)) / len(z)
+    lack = float(z @ np.maximum(np.abs(slack - s) - _ROUNDING * max(top, 1.0), 0.0)) / len(z)
     aim = max(aim, min(center, _HOLD * lack), 1e-3 * _LEAST)
     # the equation log z + log s = log aim, in relative changes of z and s
     ask = np.log(aim / np.where(live, z * s, aim))

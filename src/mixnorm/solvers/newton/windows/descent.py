@@ -8,6 +8,9 @@ from mixnorm.solvers.newton.tuning import ASKING, HOST, INNER_STEPS, CoarsePath
 from mixnorm.solvers.newton.windows.problem import Look, Point, Problem
 from mixnorm.solvers.newton.windows.step import newton_step
 
+#: Lengths that are tried for a step by which sensors and windows enter, and the share of the best that will do.
+_LENGTHS, _NEAR_ENOUGH = 20, 0.8
+
 
 def approach(problem: Problem, point: Point, max_iter: int, path: CoarsePath = HOST.coarse) -> tuple[Point, int]:
     """From the zero model go down a coarse path to near alpha; return the point and the steps."""
@@ -75,7 +78,7 @@ def _enter(problem: Problem, seen: Look) -> tuple[Point, float]:
     forward = omega[problem.row] * point.w + seen.descent
     m = penalty.cell_norms(forward)
     m, kept = _few_at_once(problem, m, penalty.cell_norms(point.w), omega[:, None])
-    return _along(problem, point, penalty.scaled(forward, m, kept) - point.w, seen.value)
+    return _along(problem, point, penalty.scaled(forward, m, kept) - point.w)
 
 
 def _few_at_once(
@@ -103,23 +106,24 @@ def _few_at_once(
     return m, kept
 
 
-def _along(problem: Problem, point: Point, direction: np.ndarray, value: float) -> tuple[Point, float]:
-    """The lowest of the points at lengths 1, 2, 4, … or 1, ½, ¼, … along a direction of descent."""
+def _along(problem: Problem, point: Point, direction: np.ndarray) -> tuple[Point, float]:
+    """The lowest point along a direction of descent, nearly, and its value.
+
+    By slopes, not by values: what asks to enter by a share of 1e-6 lowers the value by less than its rounding.
+    """
     change = problem.Z @ direction
 
-    def at(length):
-        moved = Point(point.w + length * direction, point.b, point.Zw + length * change)
-        return moved, problem.value(moved)
+    def at(length: float) -> Point:
+        return Point(point.w + length * direction, point.b, point.Zw + length * change)
 
-    best, length, factor = (point, value), 1.0, 0.5
-    reached = at(1.0)
-    if reached[1] < value:
-        best, factor = reached, 2.0
-    for _ in range(30):
-        length *= factor
-        reached = at(length)
-        if reached[1] < best[1]:
-            best = reached
-        elif best[1] < value:
+    length, low, high = 1.0, 0.0, np.inf
+    for _ in range(_LENGTHS):
+        if problem.slope(at(length), direction, change) > 0:
+            high = length
+        else:
+            low = length
+        if low > _NEAR_ENOUGH * high:
             break
-    return best
+        length = 2 * length if np.isinf(high) else (low + high) / 2
+    moved = at(low if low > 0 else length)
+    return moved, problem.value(moved)

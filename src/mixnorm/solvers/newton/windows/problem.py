@@ -100,8 +100,12 @@ class Problem:
 
     def deviation(self, w: np.ndarray) -> np.ndarray:
         """R w less the centre."""
-        mapped = w if self.metric is None else self.metric.apply(w[None, None, :, None])[0, 0, :, 0]
+        mapped = self.mapped(w)
         return mapped if self.center is None else mapped - self.center
+
+    def mapped(self, w: np.ndarray) -> np.ndarray:
+        """R w."""
+        return w if self.metric is None else self.metric.apply(w[None, None, :, None])[0, 0, :, 0]
 
     def dual(self, point: Point) -> np.ndarray:
         """The a of every trial, (n,)."""
@@ -116,6 +120,18 @@ class Problem:
                 drawn = self.metric.adjoint(drawn[None, None, :, None])[0, 0, :, 0]
             z = z - 2 * self.similarity * drawn
         return z
+
+    def slope(self, point: Point, direction: np.ndarray, change: np.ndarray) -> float:
+        """Derivative of the value along a direction (d,), ``change`` = Z times it, as the direction goes on."""
+        slope = -float(self.dual(point) @ change)
+        if self.similarity:
+            slope += 2 * self.similarity * float(self.deviation(point.w) @ self.mapped(direction))
+        for group, weights in zip((self.row, self.column), self.penalty.divided(self.threshold), strict=True):
+            norms = np.sqrt(np.bincount(group, weights=point.w**2))
+            product = np.bincount(group, weights=point.w * direction)
+            grown = np.sqrt(np.bincount(group, weights=direction**2))
+            slope += float(weights @ np.where(norms > 0, product / np.where(norms > 0, norms, 1.0), grown))
+        return slope
 
     def _gradient(self, point: Point) -> tuple[Point, np.ndarray, np.ndarray, float]:
         """The point with its exact intercept, its dual variable, z, and the dual norm of z at alpha = 1.

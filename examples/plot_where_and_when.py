@@ -39,7 +39,8 @@ X_new, y_new = simulated(4000, seed=1)
 
 # %%
 # The windows are six equal parts of the time. The window share says how much the penalty is about windows: 0 chooses
-# sensors only, 1 windows only. Here it is chosen by cross-validation together with alpha, from the training trials alone.
+# sensors only, 1 windows only. Here it is chosen by cross-validation together with alpha, from the training trials
+# alone.
 
 together = GroupSVCCV(10, windows=6, window_share=[0.2, 0.5, 0.8], tol=1e-4).fit(X, y)
 sensors_only = GroupSVCCV(10, windows=6, tol=1e-4).fit(X, y)
@@ -54,7 +55,6 @@ for name, model in (("sensors and windows", together), ("sensors only", sensors_
 # A map of both: the colour is the norm of the coefficients that an electrode has in a window; empty cells are exactly
 # zero. Without norms of windows, all windows of a chosen electrode are used.
 
-
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.4), layout="constrained")
 plot_windows(together, left, ch_names=NAMES, times=TIMES)
 plot_windows(sensors_only, right, ch_names=NAMES, times=TIMES)
@@ -64,4 +64,5 @@ plt.show()
 
 # %%
 # ``mixnorm select RECORDING --windows 6`` does the same for a recording. Its page shows the windows as a strip over the
-# evoked responses, how often each window was chosen over the folds, and the AUC on held-out trials beside that with all
+# evoked responses, how often each window was chosen over the folds, and the AUC on held-out trials beside that with
+# all windows.

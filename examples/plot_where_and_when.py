@@ -47,9 +47,8 @@ sensors_only = GroupSVCCV(10, windows=6, tol=1e-4).fit(X, y)
 print(f"window share {together.window_share_:g}, windows {together.selected_windows_.tolist()}")
 for name, model in (("sensors and windows", together), ("sensors only", sensors_only)):
     auc = roc_auc_score(y_new, model.decision_function(X_new))
-    print(
-        f"{name:20s} AUC {auc:.3f}, {len(model.selected_groups_)} sensors, {np.count_nonzero(model.coef_)} coefficients"
-    )
+    kept = f"{len(model.selected_groups_)} sensors, {np.count_nonzero(model.coef_)} coefficients"
+    print(f"{name:20s} AUC {auc:.3f}, {kept}")
 
 # %%
 # A map of both: the colour is the norm of the coefficients that an electrode has in a window; empty cells are exactly
@@ -63,6 +62,6 @@ right.set_title(f"sensors only\n{right.get_title()}", fontsize=10)
 plt.show()
 
 # %%
-# ``mixnorm select RECORDING --windows 6`` does the same for a recording. Its page shows the windows as a strip over the
-# evoked responses, how often each window was chosen over the folds, and the AUC on held-out trials beside that with
+# ``mixnorm select RECORDING --windows 6`` does the same for a recording. Its page shows the windows as a strip over
+# the evoked responses, how often each was chosen over the folds, and the AUC on held-out trials beside that with
 # all windows.

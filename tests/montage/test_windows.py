@@ -44,6 +44,12 @@ def subject(design):
     return SubjectTrials(design.X, np.where(design.y == 1, 1.0, -1.0), folds.number, design.trial_groups())
 
 
+@pytest.fixture
+def few_alphas(monkeypatch):
+    """A smaller grid, where the choice of alpha does not matter."""
+    monkeypatch.setattr(module, "_N_ALPHAS", 4)
+
+
 def test_the_window_with_the_response_is_found(found):
     early, middle, late = found.windows
     assert middle.selected
@@ -97,7 +103,7 @@ def test_norms_and_scores_are_those_of_the_classifier_itself(design, found):
     assert scores.gain_error == pytest.approx(np.sqrt((1 / 2 + 1) * difference.var(ddof=1)), abs=1e-5)
 
 
-def test_held_out_trials_have_no_part_in_the_choice(subject):
+def test_held_out_trials_have_no_part_in_the_choice(subject, few_alphas):
     away = subject.fold == 0
     rng = np.random.default_rng(5)
     other = replace(
@@ -111,7 +117,7 @@ def test_held_out_trials_have_no_part_in_the_choice(subject):
     assert ours["aucs"][0, 0] != theirs["aucs"][0, 0]
 
 
-def test_several_subjects_have_one_classifier_and_a_score_each(subject):
+def test_several_subjects_have_one_classifier_and_a_score_each(subject, few_alphas):
     """Whose trials are scaled by themselves; a subject without targets in a fold has no score there."""
     second = replace(subject, X=subject.X[::-1], signs=subject.signs[::-1].copy(), fold=subject.fold[::-1])
     second.signs[second.fold == 1] = -1
@@ -123,7 +129,7 @@ def test_several_subjects_have_one_classifier_and_a_score_each(subject):
     assert np.isfinite(got.by_fold).all()
 
 
-def test_kept_and_forbidden_electrodes_are_obeyed(subject):
+def test_kept_and_forbidden_electrodes_are_obeyed(subject, few_alphas):
     for weights, present in (([np.inf, 1, 1, 0], [False, None, None, True]), ([0.0] * 4, [True] * 4)):
         got = score_windows([subject], 3, np.array(weights), scaler=None, folds=[0], work=module.Work())
         chosen = got.norms.any(axis=1)
@@ -146,11 +152,10 @@ def test_a_model_without_electrodes_is_not_taken_while_another_one_is_there(subj
     assert len(taken.selected_groups_)
 
 
-def test_parts_are_taken_from_a_checkpoint_for_the_same_number_of_windows_only(design, found, subject, tmp_path):
+def test_parts_are_taken_from_a_checkpoint_for_the_same_number_of_windows_only(design, subject, few_alphas, tmp_path):
     messages = []
     checkpoint = Checkpoint(tmp_path / "parts", "1", messages.append)
     first = select_montage(design, QUICK, checkpoint=checkpoint).to_json()
-    assert first == found.to_json()
     told = []
     assert select_montage(design, replace(QUICK, n_jobs=2), told.append, checkpoint).to_json() == first
     assert "windows, 3 of them: 3 of 3 parts" in [message.split(" taken")[0] for message in messages]

@@ -11,12 +11,12 @@ from mixnorm import GroupSVCCV
 from mixnorm.eeg import Checkpoint, SelectOptions, prepare, select_montage, simulated_recording
 from mixnorm.eeg.splitting import InOrder, honest_folds
 from mixnorm.estimators.settings import WINDOW_SHARES
+from mixnorm.montage import scored_windows as module
 from mixnorm.montage import sentences
-from mixnorm.montage import windows as module
 from mixnorm.montage.assembly import window_ends
 from mixnorm.montage.reading import selection_from_json
+from mixnorm.montage.scored_windows import score_windows
 from mixnorm.montage.trials import SubjectTrials
-from mixnorm.montage.windows import score_windows
 from selections import selection, typed, with_windows
 
 QUICK = SelectOptions(n_resamplings=0, compare=False, windows=3)

@@ -50,8 +50,8 @@ from mixnorm.montage.assembly import window_ends
 from mixnorm.montage.decoders import decoder_on
 from mixnorm.montage.intervals import corrected_interval, mean_known
 from mixnorm.montage.preselection import PreselectedSVC, calibrated
+from mixnorm.montage.scored_windows import check_windows
 from mixnorm.montage.sentences import covered
-from mixnorm.montage.windows import check_windows
 from mixnorm.report.safe_text import for_terminal
 
 _ONE_CHARACTER = (

@@ -30,10 +30,10 @@ from mixnorm.montage.result import (
     Source,
     Stability,
 )
+from mixnorm.montage.scored_windows import ScoredWindows
 from mixnorm.montage.scoring import ScoredMontages
 from mixnorm.montage.trials import SubjectTrials
 from mixnorm.montage.window_records import Window, WindowScores
-from mixnorm.montage.windows import ScoredWindows
 
 
 def curve_of(method: str, sizes: NDArray, by_fold: NDArray[np.float64], ratio: float) -> Curve:

@@ -40,10 +40,10 @@ from mixnorm.montage.plain import number, numbers
 from mixnorm.montage.progress import Progress, Tracker
 from mixnorm.montage.recommendation import Choice, choose, recommend
 from mixnorm.montage.result import Curve, NoTransfer, Path, SelectionResult, SubjectRow
+from mixnorm.montage.scored_windows import ScoredWindows, check_windows, score_windows
 from mixnorm.montage.scoring import ScoredMontages, score_montages, usable_folds
 from mixnorm.montage.steps import DECODERS, MONTAGES, PATH, STABILITY, WINDOWS, steps_of, subject_step
 from mixnorm.montage.trials import SubjectTrials
-from mixnorm.montage.windows import ScoredWindows, check_windows, score_windows
 from mixnorm.subjects.multitask_cv import MultiTaskGroupSVCCV
 
 N_BLOCKS = 20

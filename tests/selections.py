@@ -163,3 +163,27 @@ def _by_subject(subjects, order, rng):
         }
         for subject, n in zip(subjects, rng.integers(3, 8, len(subjects)).tolist())
     ]
+
+
+def with_windows(found, n_windows=6, left_out=(0, 5), seed=0):
+    """The document with windows of time; some windows and electrodes are not chosen."""
+    rng = np.random.default_rng(seed)
+    names = [sensor["name"] for sensor in found["sensors"]]
+    edges = np.linspace(TIMES[0] - 1 / 60, TIMES[-1] + 1 / 60, n_windows + 1)
+    norms = rng.random((len(names), n_windows)) / (1 + np.arange(len(names)))[:, None]
+    norms[len(names) // 2 :] = 0
+    norms[:, list(left_out)] = 0
+    windows = [
+        {
+            "start": float(edges[k]),
+            "stop": float(edges[k + 1]),
+            "norm": float(np.linalg.norm(own)),
+            "frequency": 1.0 if own.any() else 0.2,
+            "selected": bool(own.any()),
+            "norms": dict(zip(names, own.tolist())),
+        }
+        for k, own in enumerate(norms.T)
+    ]
+    scores = {"auc": 0.903, "low": 0.88, "high": 0.926, "all_windows_auc": 0.899, "gain": 0.004, "gain_error": 0.003}
+    changes = {"windows": windows, "window_share": 0.5, "window_scores": {**scores, "n_folds": 5}}
+    return selection_from_json({**found, **changes}).to_json()

@@ -88,6 +88,7 @@ def results_of(methods, with_results, n_train=(50, 500)):
             "f_measure": 50.0,
             "selected": ["Cz"],
             "characters": [50.0],
+            "windows_kept": 62.5 if method == "gsvm-2-when" else None,
             "path": [{"n_selected": k, "auc": 60.0 + k} for k in (5, 2)],
         }
         for method in with_results
@@ -105,6 +106,14 @@ def test_every_method_goes_through_every_table_and_figure(tmp_path):
     for path in written.tables:
         names = METHODS if path.suffix == ".csv" else [method.title for method in METHODS.values()]
         assert all(name in path.read_text(encoding="utf-8") for name in names), path
+    assert "sensors-gsvm-2-when" in {path.stem for path in written.figures}
+
+
+def test_the_windows_that_are_kept_have_a_column_where_a_method_chooses_them(tmp_path):
+    for methods, there in ((("svm", "gsvm-2-when"), True), (("svm", "gsvm-2"), False)):
+        write_report(results_of(methods, methods), tmp_path, figures=False)
+        text = (tmp_path / "table.txt").read_text(encoding="utf-8")
+        assert ("Windows %" in text) == ("62.5" in text) == there
 
 
 def test_every_method_has_a_look_of_its_own():

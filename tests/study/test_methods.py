@@ -37,6 +37,15 @@ def test_every_method_ranks_targets_above_the_rest(name, trials):
     assert outcome.selected.shape == (5,)
 
 
+def test_the_method_with_windows_says_how_many_it_keeps(trials):
+    training, X, who, _ = trials
+    late = replace(training, X=training.X * [1, 1, 1, 1, 1, 0])  # a window without a signal cannot be kept
+    chosen = METHODS["gsvm-2-when"].fit(late, X, who, replace(SETTINGS, alphas=(0.3,))).chosen
+    assert chosen["window_share"] in (0.2, 0.5, 0.8)
+    assert chosen["windows_kept"] in [pytest.approx(100 * kept / 6) for kept in range(1, 6)]
+    assert METHODS["gsvm-2"].fit(training, X, who, SETTINGS).chosen["windows_kept"] is None
+
+
 @pytest.mark.parametrize("name", ["xdawn-lda", "xdawncov-ts-lr"])
 def test_spatial_filters_find_a_response_hidden_in_common_noise(name):
     # 30 channels whose noise lives in few directions, 12 samples: a covariance of the average response that is

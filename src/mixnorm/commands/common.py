@@ -234,6 +234,7 @@ _PHRASES = {
     "recipe='": "--recipe '",
     "max_gib=": "--max-gib ",
     "use_bads=True": "--use-bads",
+    "n_samples=…": "--samples …",
 }
 _PYTHON = re.compile(r"\b(target|nontarget|drop|ch_names|sfreq|subjects|reject)=(…|\[(?:'[^']*'|\"[^\"]*\"|, )+\])")
 

@@ -86,6 +86,12 @@ _ABOUT_OUTPUT = ("sensors", "out", "resamplings", "compare", "figures", "decoder
     show_default=True,
     help="Also score other ways to choose electrodes on the same folds.",
 )
+@click.option(
+    "--windows",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Divide the time into N windows, and find which of them carry the response.",
+)
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw figures as PNG and SVG.")
 @click.option(
     "--decoders", is_flag=True, help="Write a decoder for every number of electrodes, not only the chosen one."
@@ -165,6 +171,7 @@ def _asked(options: dict[str, Any]) -> SelectOptions:
         compare=options.pop("compare"),
         n_jobs=options.pop("jobs"),
         decoders=options.pop("decoders"),
+        windows=options.pop("windows"),
     )
 
 
@@ -194,6 +201,7 @@ def text(found: SelectionResult) -> str:
         _shown(sentences.caution(recommended)),
         _shown(sentences.one_subject(source.unnamed)),
         *_by_subject(found.by_subject or ()),
+        *_windows(found),
         sentences.stability(found.stability) if found.stability else None,
         sentences.optimistic(source.folds),
     ]
@@ -239,6 +247,19 @@ def _by_subject(rows: Sequence[SubjectRow]) -> list[str]:
         few = f"  ({sentences.few_trials(row.few_trials)})" if row.few_trials else ""
         lines.append(f"{for_terminal(row.subject):{width}s}  {common:14s}  {own:11s}  {new:14s}{few}".rstrip())
     return [*lines, sentences.NEW_SUBJECT, ""]
+
+
+def _windows(found: SelectionResult) -> list[str]:
+    """The windows of time, one a line, and what choosing them is worth."""
+    if not found.windows:
+        return []
+    share = f"window share {found.window_share:g}"
+    lines = ["", f"window of time      norm  chosen in  ({share}; {sentences.count(len(found.windows), 'window')})"]
+    for one in found.windows:
+        mark = "  ← chosen" if one.selected else ""
+        name, folds = sentences.span_name(one.start, one.stop), sentences.chosen_in(one, found.window_scores)
+        lines.append(f"{name:14s}  {one.norm:8.3g}  {folds}{mark}")
+    return [*lines, sentences.windows(found), ""]
 
 
 def _auc(value: float | None) -> str:

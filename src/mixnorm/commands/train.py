@@ -44,17 +44,24 @@ from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.splitting import HeldOutScores, auc_by_fold, held_out_scores
 from mixnorm.eeg.training import Training, calibration_bins
 from mixnorm.estimators.persistence import check_model_path
-from mixnorm.estimators.settings import SETTINGS
+from mixnorm.estimators.settings import N_WINDOWS, SETTINGS
 from mixnorm.estimators.svc_cv import GroupSVCCV
+from mixnorm.estimators.windows import window_of_samples
+from mixnorm.montage.assembly import window_ends
 from mixnorm.montage.decoders import decoder_on
 from mixnorm.montage.intervals import corrected_interval, mean_known
 from mixnorm.montage.preselection import PreselectedSVC, calibrated
+from mixnorm.montage.scored_windows import check_windows
+from mixnorm.montage.sentences import covered
 from mixnorm.report.safe_text import for_terminal
 
 _ONE_CHARACTER = (
     "Caution: all trials are of one character, so that the targets are always the same flash codes, and the folds are "
     "neighbouring parts of one stretch of EEG. AUC and probabilities may be too high; spell known letters to check."
 )
+
+#: The method that chooses windows of time, too.
+WHEN = "gsvm-2-when"
 
 
 @click.command()
@@ -97,6 +104,12 @@ _ONE_CHARACTER = (
     help=f"Calibration recording of a new subject, with labels or without: save its decoder, trained with those of "
     f"RECORDINGS (--method {JOINT}).",
 )
+@click.option(
+    "--windows",
+    type=click.IntRange(1),
+    metavar="N",
+    help=f"Number of windows of time [default: {N_WINDOWS}], for --method {WHEN} only.",
+)
 @subjects_option
 @reading_options
 @json_option
@@ -111,6 +124,9 @@ def train(
     n_sensors, method, rule = options.pop("max_sensors"), options.pop("method"), options.pop("rule")
     adapt = options.pop("adapt")
     prepared = {name: options.pop(name) for name in ABOUT_PREPARATION}
+    windows = options.pop("windows")
+    if windows is not None and method != WHEN:
+        raise click.UsageError(f"--windows is for --method {WHEN}, but the method is {method}.")
     with messages():
         if adapt is not None:
             typed = click.get_current_context().get_parameter_source("method") is ParameterSource.COMMANDLINE
@@ -130,6 +146,8 @@ def train(
         runs = as_recordings(runs)
         design = prepare(runs, preparation_of(prepared, runs))
         note_pooled(design)
+        if method == WHEN:
+            classifier.set_params(windows=_n_windows(windows, len(design.times)))
         folds = honest_folds(design, n_folds)
         chosen = n_sensors is not None and n_sensors < len(design.ch_names)
         model = PreselectedSVC(n_sensors, classifier) if chosen else classifier
@@ -204,9 +222,32 @@ def _report(decoder: Decoder, design: Design, by: str, aucs: list[float | None])
         "n_characters": _n_characters(design),
         "electrodes": list(decoder.selected),
         "alpha": float(decoder.classifier.alpha_),
+        "windows": _windows(decoder),
+        "window_share": decoder.classifier.window_share_ if hasattr(decoder.classifier, "windows_") else None,
         "times": decoder.times.tolist(),
         "preparation": decoder.preparation.to_dict(),
     }
+
+
+def _n_windows(asked: int | None, n_samples: int) -> int:
+    """The number of windows: that asked for, or the usual one, but not more than there are samples."""
+    if asked is None:
+        return min(N_WINDOWS, n_samples)
+    check_windows(asked, n_samples)
+    return asked
+
+
+def _windows(decoder: Decoder) -> list[dict[str, Any]] | None:
+    """The windows of time in order; None for a method that has none."""
+    model = decoder.classifier
+    if not hasattr(model, "windows_"):
+        return None
+    ends = window_ends(decoder.times, window_of_samples(model, len(decoder.times)))
+    norms = model.window_norms_.tolist()
+    return [
+        {"start": start, "stop": stop, "norm": norm, "selected": norm > 0}
+        for (start, stop), norm in zip(ends, norms, strict=True)
+    ]
 
 
 def _n_characters(design: Design) -> int | None:
@@ -230,10 +271,16 @@ def _text(report: dict[str, Any]) -> str:
             f"{report['n_trials']} trials, {report['n_targets']} of them targets{_fewer(report)}",
             f"AUC {auc}, leaving out one {report['folds_by']} fold at a time ({folds})",
             f"{len(chosen)} of {report['n_channels']} electrodes: {', '.join(chosen)}",
+            *([_windows_text(report["windows"])] if report["windows"] else []),
             f"model saved as {report['model']}",
             *([_ONE_CHARACTER] if one else []),
         ]
     )
+
+
+def _windows_text(windows: list[dict[str, Any]]) -> str:
+    chosen = [(one["start"], one["stop"]) for one in windows if one["selected"]]
+    return f"{len(chosen)} of {len(windows)} windows: {', '.join(covered(chosen)) or 'none'}"
 
 
 def _fewer(report: dict[str, Any]) -> str:

@@ -50,8 +50,32 @@ def _equal_windows(number: int, groups: Groups) -> Groups:
             f"samples, {n_samples}, but got {number}."
         )
     index = np.empty(groups.n_features, dtype=np.intp)
-    index[groups.layout] = np.arange(n_samples) * number // n_samples
+    index[groups.layout] = equal_windows(number, n_samples)
     return Groups(np.arange(number), index)
+
+
+def equal_windows(number: int, n_samples: int) -> np.ndarray:
+    """Window of every sample, (n_samples,): so many windows of equal length, to within one sample."""
+    return np.arange(n_samples) * number // n_samples
+
+
+def cell_norms(model: Any) -> np.ndarray:
+    """‖w‖₂ of every sensor in every window, (G, windows), of a classifier fitted on epochs with ``windows``."""
+    if not hasattr(model, "windows_"):
+        raise ValueError("The classifier was fitted without windows; fit it with windows=…")
+    weights = np.asarray(model.filters_).T
+    if weights.shape[0] != len(model.groups_):
+        raise ValueError("The classifier was fitted on vectors; fit it on epochs (trials, channels, times).")
+    window = window_of_samples(model, weights.shape[1])
+    return np.stack([np.linalg.norm(weights[:, window == k], axis=1) for k in range(len(model.windows_))], axis=1)
+
+
+def window_of_samples(model: Any, n_samples: int) -> np.ndarray:
+    """Place in ``windows_`` of the window of every sample, (n_samples,), of a fitted classifier."""
+    if np.ndim(model.windows) == 0:
+        return equal_windows(int(model.windows), n_samples)
+    place = {label: k for k, label in enumerate(model.windows_.tolist())}
+    return np.array([place[label] for label in np.asarray(model.windows).tolist()])
 
 
 def _from_samples(labels: np.ndarray, shape: tuple[int, int]) -> Groups:

@@ -15,6 +15,7 @@ from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.readers.labels import unnamed_recordings
 from mixnorm.eeg.splitting import Folds
 from mixnorm.estimators.stability import StabilitySelection
+from mixnorm.estimators.windows import equal_windows
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.intervals import corrected_error, corrected_interval, mean_known
 from mixnorm.montage.plain import number, numbers
@@ -29,8 +30,10 @@ from mixnorm.montage.result import (
     Source,
     Stability,
 )
+from mixnorm.montage.scored_windows import ScoredWindows
 from mixnorm.montage.scoring import ScoredMontages
 from mixnorm.montage.trials import SubjectTrials
+from mixnorm.montage.window_records import Window, WindowScores
 
 
 def curve_of(method: str, sizes: NDArray, by_fold: NDArray[np.float64], ratio: float) -> Curve:
@@ -142,6 +145,61 @@ def sensors_of(design: Design, constraints: Constraints, stable: StabilitySelect
             stability=None if stable is None else number(stable.frequencies[i]),
         )
         for i, name in enumerate(design.ch_names)
+    )
+
+
+def windows_of(design: Design, found: ScoredWindows) -> tuple[Window, ...]:
+    """The windows of time in order; they meet half-way between two samples."""
+    V = found.norms.shape[1]
+    ends = window_ends(design.times, equal_windows(V, len(design.times)))
+    norms = np.linalg.norm(found.norms, axis=0)
+    windows = []
+    for k, own in enumerate(found.norms.T):
+        windows.append(
+            Window(
+                start=number(ends[k][0], 6),
+                stop=number(ends[k][1], 6),
+                norm=number(norms[k]),
+                frequency=number(found.chosen[:, k].mean()),
+                selected=bool(norms[k] > 0),
+                norms=dict(zip(design.ch_names, numbers(own), strict=True)),
+            )
+        )
+    return tuple(windows)
+
+
+def window_ends(times: NDArray[np.float64], window: NDArray[np.integer]) -> list[tuple[float, float]]:
+    """Return where windows begin and end, from the times of the samples and the window of each, numbered from 0.
+
+    A sample reaches half-way to its neighbours; the first and the last one reach as far to the other side.
+
+    Examples
+    --------
+    >>> window_ends(np.array([0.125, 0.25, 0.375]), np.array([0, 0, 1]))
+    [(0.0625, 0.3125), (0.3125, 0.4375)]
+    """
+    edges = np.repeat(times, 2)  # of a single sample, whose length is not known
+    if len(times) > 1:
+        between = (times[:-1] + times[1:]) / 2
+        edges = np.concatenate([[2 * times[0] - between[0]], between, [2 * times[-1] - between[-1]]])
+    places = [np.flatnonzero(window == k) for k in range(int(window.max()) + 1)]
+    return [(float(edges[own[0]]), float(edges[own[-1] + 1])) for own in places]
+
+
+def window_scores_of(found: ScoredWindows, ratio: float) -> WindowScores:
+    """AUC with windows chosen and with all of them; ``ratio``: held-out trials per training trial."""
+    by_fold = found.by_fold
+    auc, all_windows = mean_known(by_fold, axis=1)
+    low, high = corrected_interval(by_fold[:1], ratio)
+    gain = by_fold[:1] - by_fold[1:]
+    return WindowScores(
+        auc=number(auc, 6),
+        low=number(low[0], 6),
+        high=number(high[0], 6),
+        all_windows_auc=number(all_windows, 6),
+        gain=number(auc - all_windows, 6),
+        gain_error=number(corrected_error(gain, ratio)[0], 6),
+        n_folds=by_fold.shape[1],
     )
 
 

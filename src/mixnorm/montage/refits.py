@@ -4,8 +4,8 @@ The penalty of a montage's decoder is alpha · ½ w'N w. N is the structured cov
 estimated from the training trials, and alpha is chosen on inner folds, each with its own N. The decoder depends on the
 set of the sensors and on the trials alone, not on the order in which the sensors were found, so that two ways to the
 same montage have the same score. ``mixnorm train`` uses ``noise="evoked"`` instead, which is better by about a point
-of AUC; here the estimates of nested montages must be parts of one another, so that all sizes are fitted in reasonable
-time.
+of AUC; here the estimates of nested montages must be parts of one another, so that one factorisation serves many
+sizes.
 
 On a device the decoders of all sizes, and of all sets of trials that are given together, are solved as stacks.
 """

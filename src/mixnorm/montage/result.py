@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from mixnorm.montage import sentences
 from mixnorm.montage.plain import to_plain
+from mixnorm.montage.window_records import Window, WindowScores, check_together
 
 FORMAT, VERSION = "mixnorm-selection", 2
 CLASSES = ("nontarget", "target")
@@ -327,6 +328,12 @@ class SelectionResult:
         Where characters and flash codes are known.
     arguments : tuple of str, or None
         The recordings and options of the command that made it, as typed, without those about what is written.
+    windows : tuple of Window, or None
+        Windows of time in order, where they were asked for.
+    window_share : float or None
+        Weight of the norms of windows against those of sensors, chosen by cross-validation.
+    window_scores : WindowScores or None
+        Held-out AUC with windows chosen, and with all of them.
     """
 
     source: Source
@@ -341,6 +348,9 @@ class SelectionResult:
     by_subject: tuple[SubjectRow, ...] | None = field(repr=False)
     letters: Letters | None = field(default=None, repr=False)
     arguments: tuple[str, ...] | None = field(default=None, repr=False)
+    windows: tuple[Window, ...] | None = field(default=None, repr=False)
+    window_share: float | None = field(default=None, repr=False)
+    window_scores: WindowScores | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         names = [sensor.name for sensor in self.sensors]
@@ -348,6 +358,7 @@ class SelectionResult:
         if repeated or not names:
             raise ValueError(f"sensors: {', '.join(repeated)} named twice." if repeated else "sensors: empty.")
         self._check_montages(set(names))
+        check_together(self.windows, self.window_share, self.window_scores, names)
         for key, traces in (vars(self.evoked) if self.evoked else {}).items():
             _check_same(traces, names, f"evoked.{key}")
             _check_lengths(traces, len(self.times), f"evoked.{key}")
@@ -401,6 +412,8 @@ class SelectionResult:
         own["command"] = None if self.arguments is None else sentences.command(self.arguments)
         if self.stability:
             own["stability"] |= {"statement": sentences.stability(self.stability)}
+        if self.window_scores:
+            own["window_scores"] |= {"statement": sentences.windows(self)}
         for row, subject in zip(own["by_subject"] or (), self.by_subject or (), strict=True):
             row |= {"caution": subject.few_trials and sentences.few_trials(subject.few_trials)}
         return {"format": FORMAT, "version": VERSION, **own}

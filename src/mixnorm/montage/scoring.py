@@ -7,13 +7,12 @@ On training trials alone the sensors are put in order (`orders`), and the decode
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.model_selection import BaseCrossValidator
 
 from mixnorm.estimators.folds import auc
@@ -23,7 +22,7 @@ from mixnorm.montage.intervals import corrected_interval, mean_known, paired_var
 from mixnorm.montage.orders import Order
 from mixnorm.montage.progress import report_share
 from mixnorm.montage.refits import HeldOutScores, Models, refit_all
-from mixnorm.montage.trials import SubjectTrials, Training, inner_folds
+from mixnorm.montage.trials import SubjectTrials, Training, divided, inner_folds
 
 #: Share of the ranking in the work of a fold; only for the progress that is shown.
 _RANKING = 0.05
@@ -222,14 +221,6 @@ def _fitted(
 
 def _split(one: SubjectTrials, fold: int | None, settings: _Settings) -> tuple[Training, SubjectTrials | None]:
     """The scaled training trials of a subject without a fold, and those of the fold if it has both classes."""
-    train, test = one.take(one.fold != fold), one.take(one.fold == fold)
-    scale = _identity
-    if settings.scaler is not None:
-        scaler = clone(settings.scaler).fit(train.X)
-        scale, train = scaler.transform, train.take(scaler.accepted(train.X, train.signs))
-    training = Training(scale(train.X), train.signs, inner_folds(settings.cv, train.signs, train.trial_groups))
-    return training, replace(test, X=scale(test.X)) if test.has_both_classes else None
-
-
-def _identity(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    return X
+    train, test = divided(one, fold, settings.scaler)
+    folds = inner_folds(settings.cv, train.signs, train.trial_groups)
+    return Training(train.X, train.signs, folds), test if test.has_both_classes else None

@@ -21,7 +21,16 @@ from mixnorm.eeg.splitting import Folds, InOrder, dealt, honest_folds
 from mixnorm.estimators.folds import auc
 from mixnorm.estimators.path import group_svc_path
 from mixnorm.estimators.stability import StabilitySelection, stability_selection
-from mixnorm.montage.assembly import curve_of, evoked_of, montages_of, sensors_of, source_of, stability_of
+from mixnorm.montage.assembly import (
+    curve_of,
+    evoked_of,
+    montages_of,
+    sensors_of,
+    source_of,
+    stability_of,
+    window_scores_of,
+    windows_of,
+)
 from mixnorm.montage.caution import few_trials, no_transfer
 from mixnorm.montage.checkpoint import Call, Checkpoint, Work, digest
 from mixnorm.montage.constraints import Constraints
@@ -33,8 +42,9 @@ from mixnorm.montage.plain import number, numbers
 from mixnorm.montage.progress import Progress, Tracker, report_share
 from mixnorm.montage.recommendation import Choice, choose, recommend
 from mixnorm.montage.result import Curve, NoTransfer, Path, SelectionResult, SubjectRow
+from mixnorm.montage.scored_windows import ScoredWindows, check_windows, score_windows
 from mixnorm.montage.scoring import ScoredMontages, score_montages, usable_folds
-from mixnorm.montage.steps import DECODERS, MONTAGES, PATH, STABILITY, steps_of, subject_step
+from mixnorm.montage.steps import DECODERS, MONTAGES, PATH, STABILITY, WINDOWS, steps_of, subject_step
 from mixnorm.montage.trials import SubjectTrials
 from mixnorm.subjects.multitask_cv import MultiTaskGroupSVCCV
 
@@ -75,6 +85,9 @@ class SelectOptions:
         Number of samples over the window, instead of that of the preparation.
     decoders : bool
         Whether to fit decoders for every number of electrodes, and not only for the montage put forward.
+    windows : int or None
+        Number of windows of time of equal length; it is then found which of them carry the response. None: windows
+        are not chosen.
 
     See Also
     --------
@@ -101,6 +114,7 @@ class SelectOptions:
     window: tuple[float, float] | None = None
     n_samples: int | None = None
     decoders: bool = False
+    windows: int | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -133,6 +147,12 @@ class Selection(SelectionResult):
         Shares of characters that are spelled right, where characters and flash codes are known.
     arguments : tuple of str, or None
         The recordings and options of the command that made it.
+    windows : tuple of Window, or None
+        Windows of time in order, where they were asked for: which of them carry the response.
+    window_share : float or None
+        Weight of the norms of windows against those of sensors, chosen by cross-validation.
+    window_scores : WindowScores or None
+        Held-out AUC with windows chosen, and with all of them.
     decoder : Decoder
         Fitted on all trials with the recommended montage; with several subjects on their pooled trials, for a new
         subject.
@@ -209,6 +229,7 @@ def select_montage(
     stable = _stability(case)
     case.tracker.start(PATH)
     path = _path(case)
+    windows = _windows(case) if options.windows is not None else None
     curves = (curve_of("mixnorm", found.sizes, found.by_fold, found.ratio), *_compared(case, found))
     montages = montages_of(design, case.constraints, case.subjects, found)
     case.tracker.start(DECODERS)
@@ -227,6 +248,9 @@ def select_montage(
         evoked=evoked_of(design),
         by_subject=rows,
         letters=letters_of(design, case.names, case.subjects, found),
+        windows=windows and windows_of(design, windows),
+        window_share=windows and windows.share,
+        window_scores=windows and window_scores_of(windows, found.ratio),
         decoder=decoders.pooled,
         decoders=decoders.by_subject,
         decoders_by_size=by_size,
@@ -263,6 +287,8 @@ class _Case:
         constraints = Constraints.by_name(design.ch_names, options.keep, options.forbid, options.cost)
         if options.sensors is not None:
             constraints.check_size(options.sensors)
+        if options.windows is not None:
+            check_windows(options.windows, len(design.times))
         X, y, groups = design.to_sklearn()
         signs = np.where(y == 1, 1.0, -1.0)
         names = list(dict.fromkeys(design.subject.tolist()))
@@ -280,6 +306,7 @@ class _Case:
             n_pairs=options.n_resamplings if _has_stability(constraints, options) else 0,
             orders=[order.name for order in orders],
             n_decoders=1 + (len(constraints.allowed) if options.decoders else 0),
+            windows=options.windows is not None,
         )
         return cls(design, constraints, options, folds, subjects, names, Tracker(steps, progress), checkpoint)
 
@@ -340,6 +367,19 @@ def _no_transfer(case: _Case, found: ScoredMontages, recordings: Sequence[Any]) 
     number, session = case.folds[0].number, case.design.session
     names = [", ".join(dict.fromkeys(session[number == fold].tolist())) for fold in usable_folds(case.subjects)]
     return no_transfer(found, names)
+
+
+def _windows(case: _Case) -> ScoredWindows:
+    """Which windows of time carry the response."""
+    case.tracker.start(WINDOWS)
+    return score_windows(
+        case.subjects,
+        case.options.windows,
+        case.constraints.group_weights,
+        scaler=case.design.preparation.scaler(),
+        folds=usable_folds(case.subjects),
+        work=case.work(case.subjects, case.options.n_jobs),
+    )
 
 
 def _decoders_by_size(case: _Case, found: ScoredMontages, recordings: Sequence[Any]) -> dict[int, MontageDecoders]:

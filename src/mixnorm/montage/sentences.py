@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         SelectionResult,
         Stability,
     )
+    from mixnorm.montage.window_records import Window, WindowScores
 
 NEW_SUBJECT = (
     "montage-SUBJECT.mixnorm is the decoder of one subject; “common montage” is its AUC. montage.mixnorm is one "
@@ -195,6 +196,58 @@ def stability(found: Stability) -> str:
         f"{found.error_bound:.1f} of them are expected to be false, that is, to be selected from half of the trials "
         "no more often than a random electrode (Meinshausen and Bühlmann 2010; Shah and Samworth 2013)."
     )
+
+
+def windows(selection: SelectionResult) -> str | None:
+    """Which windows were chosen, and what choosing them is worth; None where they were not asked for."""
+    found, scores = selection.windows, selection.window_scores
+    if not found or scores is None:
+        return None
+    chosen = [one for one in found if one.selected]
+    if not chosen:
+        which = f"None of the {len(found)} windows was chosen: these trials do not show a response in any of them."
+    elif len(chosen) == len(found):
+        which = "The only window was chosen." if len(found) == 1 else f"All {len(found)} windows were chosen."
+    else:
+        which = f"{len(chosen)} of {len(found)} windows {'was' if len(chosen) == 1 else 'were'} chosen: "
+        which += f"{', '.join(covered([(one.start, one.stop) for one in chosen]))}."
+    span = _span(scores.low, scores.high, ", 95 % interval")
+    return (
+        f"{which} AUC on held-out trials: {_auc(scores.auc)}{span}; without norms of windows, so that none is left "
+        f"out: {_auc(scores.all_windows_auc)}{_gain(scores)}."
+    )
+
+
+def covered(windows: Sequence[tuple[float, float]]) -> list[str]:
+    """The spans of time that windows cover, given by their ends in seconds and in order; neighbours are one span.
+
+    Examples
+    --------
+    >>> covered([(0.1, 0.2), (0.2, 0.3), (0.5, 0.6)])
+    ['100–300 ms', '500–600 ms']
+    """
+    spans: list[tuple[float, float]] = []
+    for start, stop in windows:
+        joined = bool(spans) and abs(start - spans[-1][1]) < 1e-6
+        spans[-1:] = [(spans[-1][0], stop)] if joined else [*spans[-1:], (start, stop)]
+    return [span_name(*span) for span in spans]
+
+
+def _gain(scores: WindowScores) -> str:
+    if scores.gain is None:
+        return ""
+    error = "" if scores.gain_error is None else ", standard error over folds"
+    return f" (difference {change(scores.gain, scores.gain_error)}{error})"
+
+
+def span_name(start: float, stop: float) -> str:
+    """A span of time, given in seconds: "200–300 ms"."""
+    return f"{1000 * start:.0f}–{1000 * stop:.0f} ms"
+
+
+def chosen_in(window: Window, scores: WindowScores) -> str:
+    """In how many of the folds a window was chosen: "4 of 5 folds"."""
+    return f"{round(window.frequency * scores.n_folds)} of {count(scores.n_folds, 'fold')}"
 
 
 def count(n: int, what: str) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from mixnorm.montage.progress import Step
 
 MONTAGES, STABILITY, PATH, DECODERS = "montages and their scores", "stability", "path", "decoders"
+WINDOWS = "windows of time"
 
 #: Work relative to that of ranking and refitting in one fold of one subject: one half-sample pair of stability
-#: selection, the path in one fold, another order in one fold, the decoders of one montage. Measured roughly: they
-#: decide only how good the first estimates of the time left are.
-_PAIR, _PATH, _ORDER, _DECODER = 0.01, 0.05, 0.5, 0.02
+#: selection, the path in one fold, another order in one fold, the decoders of one montage, the windows in one fold.
+#: Measured roughly: they decide only how good the first estimates of the time left are.
+_PAIR, _PATH, _ORDER, _DECODER, _WINDOWS = 0.01, 0.05, 0.5, 0.02, 1.0
 
 
 def subject_step(name: str) -> str:
@@ -19,7 +20,9 @@ def subject_step(name: str) -> str:
     return f"subject {name}"
 
 
-def steps_of(n_folds: int, subjects: Sequence[str], n_pairs: int, orders: Sequence[str], n_decoders: int) -> dict:
+def steps_of(
+    n_folds: int, subjects: Sequence[str], n_pairs: int, orders: Sequence[str], n_decoders: int, windows: bool = False
+) -> dict:
     """Return the steps by name, in the order in which `select_montage` takes them.
 
     Parameters
@@ -32,6 +35,8 @@ def steps_of(n_folds: int, subjects: Sequence[str], n_pairs: int, orders: Sequen
     orders : names of the orders that are compared
     n_decoders : int
         Number of montages for which decoders are fitted.
+    windows : bool
+        Whether windows of time are chosen, too.
 
     Examples
     --------
@@ -45,5 +50,7 @@ def steps_of(n_folds: int, subjects: Sequence[str], n_pairs: int, orders: Sequen
     if n_pairs:
         steps[STABILITY] = Step(1, _PAIR * n_pairs * T)
     steps[PATH] = Step(parts, _PATH * T)
+    if windows:
+        steps[WINDOWS] = Step(parts, _WINDOWS * T)
     steps |= {name: Step(parts * T, _ORDER) for name in orders}
     return steps | {DECODERS: Step(n_decoders, _DECODER * T)}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.model_selection import BaseCrossValidator, StratifiedKFold
 
 from mixnorm.estimators.folds import Fold
@@ -52,6 +54,21 @@ class Training:
     X: NDArray[np.float64]
     signs: NDArray[np.float64]
     folds: list[Fold]
+
+
+def divided(one: SubjectTrials, fold: int | None, scaler: Any = None) -> tuple[SubjectTrials, SubjectTrials]:
+    """Return the training and the held-out trials of an outer fold; None: all trials are training trials.
+
+    Both are scaled by what ``scaler`` learns from the training trials, and training trials beyond the peak-to-peak
+    limit are left out.
+    """
+    train, test = one.take(one.fold != fold), one.take(one.fold == fold)
+    if scaler is None:
+        return train, test
+    scaler = clone(scaler).fit(train.X)
+    train = train.take(scaler.accepted(train.X, train.signs))
+    scaled = scaler.transform(test.X) if len(test.X) else test.X
+    return replace(train, X=scaler.transform(train.X)), replace(test, X=scaled)
 
 
 def inner_folds(cv: BaseCrossValidator, signs: NDArray[np.float64], trial_groups: NDArray) -> list[Fold]:

@@ -7,7 +7,7 @@ from mixnorm.report.study_files import Written, write_report
 from mixnorm.report.tables import TABLE_FORMATS, table
 
 #: Names of `mixnorm.report.plots`, which is imported when they are asked for.
-_OF_PLOTS = ("plot_auc_curve", "plot_letters", "plot_montage", "plot_path", "plot_patterns")
+_OF_PLOTS = ("plot_auc_curve", "plot_letters", "plot_montage", "plot_path", "plot_patterns", "plot_windows")
 
 __all__ = [
     "TABLE_FORMATS",
@@ -17,6 +17,7 @@ __all__ = [
     "plot_montage",
     "plot_path",
     "plot_patterns",
+    "plot_windows",
     "table",
     "write_report",
 ]

@@ -49,7 +49,7 @@ def _figures(results: Results) -> Iterator[tuple[str, Any]]:
     for dataset in plan.datasets:
         ending = f"-{dataset.name}" if len(plan.datasets) > 1 else ""
         n_train = _compared_at(results)
-        for method in ("gsvm-2", "gsvm-q", "gsvm-a", "mgsvm-2", "mgsvm-2s"):
+        for method in ("gsvm-2", "gsvm-q", "gsvm-a", "gsvm-2-when", "mgsvm-2", "mgsvm-2s"):
             if method in plan.methods and results.of(dataset.name, method, n_train):
                 yield f"sensors-{method}{ending}", sensors(results, dataset.name, method, n_train)
         if any(r["path"] for method in _alone(results) for r in results.of(dataset.name, method, n_train)):

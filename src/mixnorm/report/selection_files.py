@@ -22,8 +22,12 @@ from mixnorm.montage.selection import Selection
 from mixnorm.report.figures import save_figure
 from mixnorm.report.page import PAGE_NAME, write_page
 from mixnorm.report.plots.selection_plots import CURVE_SIZE, montage_size, plot_auc_curve, plot_montage
+from mixnorm.report.plots.window_plots import plot_windows, windows_size
 from mixnorm.report.safe_text import for_spreadsheet
 from mixnorm.report.styles import figure_for_file
+
+WINDOWS_NAME = "windows.tsv"
+"""File name of the table of windows in a folder of results."""
 
 
 def write_selection(selection: SelectionResult, folder: str | Path, figures: bool = True) -> list[Path]:
@@ -49,23 +53,43 @@ def write_selection(selection: SelectionResult, folder: str | Path, figures: boo
 
 
 def write_views(selection: SelectionResult, folder: str | Path, figures: bool = True) -> list[Path]:
-    """Write montage.json, montage.tsv, index.html, and the figures as PNG and SVG into a folder that exists."""
+    """Write montage.json, montage.tsv, index.html, and the figures as PNG and SVG into a folder that exists.
+
+    Where windows of time were chosen, there are also windows.tsv and a figure of them.
+    """
     folder = Path(folder)
     files = [
         write_text(folder / "montage.json", _json(montage_json(selection)) + "\n"),
         write_text(folder / "montage.tsv", _tsv(selection) + "\n"),
         write_page(selection, folder / PAGE_NAME),
     ]
-    if not figures:  # figures of an earlier selection would show another montage
-        for name in ("montage", "auc-sensors"):
-            for suffix in (".png", ".svg"):
-                (folder / name).with_suffix(suffix).unlink(missing_ok=True)
-        return files
-    drawn = plot_montage(selection, figure_for_file(montage_size(selection)))
-    files += save_figure(drawn.figure, folder / "montage")
-    drawn = plot_auc_curve(selection, figure_for_file(CURVE_SIZE))
-    files += save_figure(drawn.figure, folder / "auc-sensors")
+    if selection.windows:
+        files.append(write_text(folder / WINDOWS_NAME, _windows_tsv(selection) + "\n"))
+    drawn = _drawn(selection) if figures else {}
+    for name, axes in drawn.items():
+        files += save_figure(axes.figure, folder / name)
+    _remove_old(folder, drawn, bool(selection.windows))
     return files
+
+
+def _drawn(selection: SelectionResult) -> dict[str, Any]:
+    """The figures by file name."""
+    drawn = {
+        "montage": plot_montage(selection, figure_for_file(montage_size(selection))),
+        "auc-sensors": plot_auc_curve(selection, figure_for_file(CURVE_SIZE)),
+    }
+    if selection.windows:
+        drawn["windows"] = plot_windows(selection, figure_for_file(windows_size(selection)))
+    return drawn
+
+
+def _remove_old(folder: Path, drawn: Iterable[str], has_windows: bool) -> None:
+    """Remove what was not written: files of an earlier selection would show another montage, or other windows."""
+    for name in {"montage", "auc-sensors", "windows"} - set(drawn):
+        for suffix in (".png", ".svg"):
+            (folder / name).with_suffix(suffix).unlink(missing_ok=True)
+    if not has_windows:
+        (folder / WINDOWS_NAME).unlink(missing_ok=True)
 
 
 def write_decoders(selection: Selection, folder: str | Path) -> list[Path]:
@@ -133,6 +157,18 @@ def _tsv(selection: SelectionResult) -> str:
     for name in selection.montage:
         values = [getattr(sensors[name], column) for column in columns]
         writer.writerow((for_spreadsheet(name), *("n/a" if value is None else value for value in values)))
+    return text.getvalue().removesuffix("\n")
+
+
+def _windows_tsv(selection: SelectionResult) -> str:
+    """Windows of time in order, with the electrodes that are chosen in each, the largest norm first."""
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter="\t", lineterminator="\n")
+    writer.writerow(("start", "stop", "norm", "frequency", "selected", "sensors"))
+    for one in selection.windows or ():
+        chosen = sorted((name for name, norm in one.norms.items() if norm), key=lambda name: -one.norms[name])
+        selected = str(one.selected).lower()
+        writer.writerow((one.start, one.stop, one.norm, one.frequency, selected, for_spreadsheet(", ".join(chosen))))
     return text.getvalue().removesuffix("\n")
 
 

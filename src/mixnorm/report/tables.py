@@ -86,6 +86,8 @@ def sheet(results: Results) -> Sheet:
     if sized:
         columns.append(("Trials", lambda row: _number(row.n_train, 0)))
     columns += [("AUC %", _with_error("auc")), ("Sel %", _with_error("sel"))]
+    if any(row.windows_kept is not None for row in rows):
+        columns.append(("Windows %", lambda row: _number(row.windows_kept)))
     if truth:
         columns.append(("F %", _with_error("f_measure")))
     columns.append(("p", lambda row: _p_value(row.p_value)))

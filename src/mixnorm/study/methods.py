@@ -117,6 +117,7 @@ def _sensor_svm(
             "alpha": model.alpha_,
             "q": model.q_ if options["penalty"] == "group" else None,
             "window_share": None if windows is None else model.window_share_,
+            "windows_kept": None if windows is None else 100 * len(model.selected_windows_) / windows,
             "dual_gap": model.dual_gap_,
         },
         path_scores=coefs @ X.reshape(len(X), -1).T + intercepts[:, None],

@@ -21,7 +21,7 @@ TOLERANCE = 1e-6
 #: Columns of `load_results`.
 COLUMNS = (
     *("dataset", "method", "subject", "split", "n_train", "n_test", "auc", "sel", "f_measure"),
-    *("n_channels", "selected", "alpha", "q", "similarity", "dual_gap"),
+    *("n_channels", "selected", "alpha", "q", "similarity", "dual_gap", "window_share", "windows_kept"),
 )
 
 
@@ -48,6 +48,8 @@ class Row:
     auc_se, sel_se, f_measure_se : float or None
         Standard errors of `auc`, `sel` and `f_measure` over subjects, in percentage points; over splits where each
         draws new data. None: there is only one.
+    windows_kept : float or None
+        Share of the windows of time that are kept, in percent, where the method chooses them.
 
     See Also
     --------
@@ -73,6 +75,7 @@ class Row:
     auc_se: float | None = None
     sel_se: float | None = None
     f_measure_se: float | None = None
+    windows_kept: float | None = None
 
 
 @dataclass(frozen=True)
@@ -200,6 +203,7 @@ class Results:
             auc_se=error_of_mean(mine, "auc", over),
             sel_se=error_of_mean(mine, "sel", over),
             f_measure_se=error_of_mean(mine, "f_measure", over),
+            windows_kept=mean_over_subjects(mine, "windows_kept"),
         )
 
 
@@ -272,7 +276,7 @@ def load_results(folder: str | Path, partial: bool = False) -> Any:
     -------
     pandas.DataFrame
         Columns ``dataset, method, subject, split, n_train, n_test, auc, sel, f_measure`` (percent), ``n_channels,
-        selected`` (names), ``alpha, q, similarity, dual_gap``.
+        selected`` (names), ``alpha, q, similarity, dual_gap, window_share, windows_kept`` (percent).
 
     See Also
     --------
@@ -320,13 +324,16 @@ def means_by(records: Iterable[dict[str, Any]], name: str, over: str) -> dict[An
     """Subject, or split → mean of its records; what has no value is left out."""
     values: dict[Any, list[float]] = {}
     for record in records:
-        if record[name] is not None:
+        if record.get(name) is not None:
             values.setdefault(record[over], []).append(record[name])
     return {key: float(np.mean(found)) for key, found in values.items()}
 
 
 def _record(unit: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
-    chosen = {name: record["chosen"].get(name) for name in ("alpha", "q", "similarity", "dual_gap")}
+    chosen = {
+        name: record["chosen"].get(name)
+        for name in ("alpha", "q", "similarity", "dual_gap", "window_share", "windows_kept")
+    }
     return {
         "dataset": unit["dataset"],
         "method": unit["method"],

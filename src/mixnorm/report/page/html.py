@@ -19,7 +19,8 @@ PAGE_NAME = "index.html"
 """File name of the page in a folder of results."""
 
 _SCRIPTS = tuple(
-    f"{name}.js" for name in ("dom", "numbers", "plot", "head", "curve", "gains", "traces", "path", "tables", "page")
+    f"{name}.js"
+    for name in ("dom", "numbers", "plot", "head", "curve", "gains", "traces", "path", "tables", "when", "page")
 )
 
 

@@ -20,6 +20,7 @@ const head = makeHead(sensors, look);
 const curve = makeCurve(selection, mark, choose);
 const markGain = makeGains(montages);
 const traces = makeTraces(selection);
+const when = makeWhen(selection);
 makeSlider();
 makeCopyButton(byId("copy-recommended"), byId("recommended-names"));
 makeCopyButton(byId("copy"), byId("names"));
@@ -53,6 +54,7 @@ function show(montage) {
   byId("looking").textContent = describe(state.sensor);
   curve.show(montage);
   traces.show(montage);
+  when.show(montage);
   markRow(montage);
   markPath(montage);
   markGain(montage);
@@ -97,6 +99,7 @@ function look(name) {
   state.sensor = name;
   head.look(name);
   traces.look(name);
+  when.look(name);
   byId("looking").textContent = describe(name);
 }
 

@@ -134,13 +134,14 @@ function drawDetail(name, row, times, width, last) {
   return svg;
 }
 
+function lineSample(kind) {
+  const stroke = line([[1, 5], [27, 5]], { class: `trace ${kind}` });
+  return draw("svg", { viewBox: "0 0 28 10", width: 28, height: 10, "aria-hidden": "true" }, stroke);
+}
+
 function makeTimeKey(classes, hasEvoked) {
-  const sample = (kind) => {
-    const stroke = line([[1, 5], [27, 5]], { class: `trace ${kind}` });
-    return draw("svg", { viewBox: "0 0 28 10", width: 28, height: 10, "aria-hidden": "true" }, stroke);
-  };
   const entries = hasEvoked ? [["target", classes[1]], ["nontarget", classes[0]]] : [];
   entries.push(["pattern", "activation pattern (Haufe)"], ["weight", "weights of the classifier"]);
-  const items = entries.map(([kind, text]) => make("li", {}, sample(kind), text));
+  const items = entries.map(([kind, text]) => make("li", {}, lineSample(kind), text));
   byId("time-key").replaceChildren(...items, make("li", {}, "same scale for all electrodes"));
 }

@@ -7,5 +7,6 @@ a new figure of pyplot. Needs matplotlib (the extra ``report``).
 from mixnorm.report.plots.letter_plots import plot_letters
 from mixnorm.report.plots.model_plots import plot_path, plot_patterns
 from mixnorm.report.plots.selection_plots import plot_auc_curve, plot_montage
+from mixnorm.report.plots.window_plots import plot_windows
 
-__all__ = ["plot_auc_curve", "plot_letters", "plot_montage", "plot_path", "plot_patterns"]
+__all__ = ["plot_auc_curve", "plot_letters", "plot_montage", "plot_path", "plot_patterns", "plot_windows"]

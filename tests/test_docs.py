@@ -437,15 +437,14 @@ def noise_line(name, methods):
     """The line of docs/noise.md that a row of the file gives."""
     auc = {method: float(row["auc_percent"]) for method, row in methods.items()}
     peer = max(PEERS, key=auc.get)
-    other = max((method for method in auc if method != "svm-noise"), key=auc.get)
-    ahead, error = (methods[other][key] for key in ("svm_noise_minus_method", "two_standard_errors"))
+    ahead, error = (methods[peer][key] for key in ("svm_noise_minus_method", "two_standard_errors"))
     cells = [
         name,
         f"{auc['svm']:.1f}",
         f"{auc['svm-noise']:.1f}",
         f"{auc['gsvm-2-noise']:.1f} ({float(methods['gsvm-2-noise']['sensors_percent']):.0f} %)",
         f"`{peer}` {auc[peer]:.1f}",
-        f"{ahead.replace('-', '−')} ± {error}" + (f" (`{other}`)" if other != peer else ""),
+        f"{ahead.replace('-', '−')} ± {error}",
     ]
     return f"| {' | '.join(cells)} |"
 

@@ -56,11 +56,10 @@ class Problem:
         self.penalty: SensorsAndWindows = stack.penalty
         self.row, self.column = self.penalty.groups.index, self.penalty.windows.index
         self.weight = to_numpy(stack.group_weights)[i, :, k]
-        self.similarity = 0.0  # set for every cell of a path, as alpha
+        self.ridge = 0.0  # set for every cell of a path, as alpha
         self.alpha = 1.0
         self._seen: tuple[Point, np.ndarray, np.ndarray, float] | None = None
-        self._seen_similarity = 0.0
-        self.center = None if stack.center is None else to_numpy(stack.center)[i, 0, :, k]
+        self._seen_ridge = 0.0
         self.metric: Metric | None = None if stack.metric is None else stack.metric.data_set(i)
         self.hessian = WorkingHessian(self.Z[None], self.y[None], self.p[None], self.fit_intercept)
         #: diagonal of the Hessian with all trials inside the margin, (d,), and its sum over each sensor
@@ -69,9 +68,9 @@ class Problem:
         self.trace, self.drawn_trace = (np.bincount(self.row, weights=part) for part in (self.bend, own))
 
     def enter_cell(self, cell: Stack, i: int, k: int) -> None:
-        """Set alpha and the ridge of a cell of the path; the ridge term is a similarity term with the centre 0."""
+        """Set alpha and the ridge of a cell of the path."""
         self.alpha = float(cell.alpha[i, k])
-        self.similarity = 0.0 if cell.ridge is None else float(to_numpy(cell.ridge)[i, k]) / 2
+        self.ridge = 0.0 if cell.ridge is None else float(to_numpy(cell.ridge)[i, k])
 
     def zero(self) -> Point:
         """The zero model."""
@@ -91,17 +90,12 @@ class Problem:
         return self.smooth(point) + self.penalty.value_of(point.w, self.threshold)
 
     def smooth(self, point: Point) -> float:
-        """Mean loss plus similarity term."""
+        """Mean loss plus ridge term."""
         value = float(self.p @ self.loss.value(point.Zw + self.y * point.b))
-        if self.similarity:
-            deviation = self.deviation(point.w)
-            value += self.similarity * float(deviation @ deviation)
+        if self.ridge:
+            mapped = self.mapped(point.w)
+            value += self.ridge / 2 * float(mapped @ mapped)
         return value
-
-    def deviation(self, w: np.ndarray) -> np.ndarray:
-        """R w less the centre."""
-        mapped = self.mapped(w)
-        return mapped if self.center is None else mapped - self.center
 
     def mapped(self, w: np.ndarray) -> np.ndarray:
         """R w."""
@@ -114,18 +108,18 @@ class Problem:
     def descent(self, w: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Minus the gradient of the smooth part, (d,)."""
         z = a @ self.Z
-        if self.similarity:
-            drawn = self.deviation(w)
+        if self.ridge:
+            drawn = self.mapped(w)
             if self.metric is not None:
                 drawn = self.metric.adjoint(drawn[None, None, :, None])[0, 0, :, 0]
-            z = z - 2 * self.similarity * drawn
+            z = z - self.ridge * drawn
         return z
 
     def slope(self, point: Point, direction: np.ndarray, change: np.ndarray) -> float:
         """Derivative of the value along a direction (d,), ``change`` = Z times it, as the direction goes on."""
         slope = -float(self.dual(point) @ change)
-        if self.similarity:
-            slope += 2 * self.similarity * float(self.deviation(point.w) @ self.mapped(direction))
+        if self.ridge:
+            slope += self.ridge * float(self.mapped(point.w) @ self.mapped(direction))
         for group, weights in zip((self.row, self.column), self.penalty.divided(self.threshold), strict=True):
             norms = np.sqrt(np.bincount(group, weights=point.w**2))
             product = np.bincount(group, weights=point.w * direction)
@@ -138,14 +132,14 @@ class Problem:
 
         The point where one alpha ends is that where the next one begins: it is not decomposed twice.
         """
-        if self._seen is None or self._seen[0] is not point or self._seen_similarity != self.similarity:
+        if self._seen is None or self._seen[0] is not point or self._seen_ridge != self.ridge:
             if self.fit_intercept:
                 args = (self.y * point.Zw)[:, None], self.y[:, None], self.p[:, None], np.array([point.b])
                 point = point._replace(b=float(solve_intercept(self.loss, *args)[0]))
             a = self.dual(point)
             z = self.descent(point.w, a)
             self._seen = point, a, z, self.penalty.gauge_of(z, self.weight)
-            self._seen_similarity = self.similarity
+            self._seen_ridge = self.ridge
         return self._seen
 
     def look(self, point: Point) -> Look:
@@ -153,10 +147,8 @@ class Problem:
         point, a, z, dual_norm = self._gradient(point)
         excess = dual_norm / self.alpha
         S1, S2 = float(a.sum()), float(np.sum(a * a / (4 * self.p)))
-        if self.similarity:
-            deviation = self.deviation(point.w)
-            S2 += self.similarity * float(deviation @ deviation)
-            if self.center is not None:
-                S1 -= 2 * self.similarity * float(deviation @ self.center)
+        if self.ridge:
+            mapped = self.mapped(point.w)
+            S2 += self.ridge / 2 * float(mapped @ mapped)
         value = S2 + self.penalty.value_of(point.w, self.threshold)  # a²/(4p) = p ℓ
         return Look(point, z, value, excess, float(gap_estimate(np, value, S1, S2, excess, 0.0)))

@@ -7,7 +7,7 @@ There the penalty is smooth, with the Hessian
 V having one row √(λ_s/‖w_s‖) h_s for every sensor and √(μ_k/‖w^(k)‖) h_k for every window, h the unit vectors along
 w_s and w^(k). With Q the n' trials inside the margin as columns, and N the metric of the quadratic term, the system is
 
-    (Q diag(2p) Q' + 2 similarity N + C − V'V) step = −gradient.
+    (Q diag(2p) Q' + ridge N + C − V'V) step = −gradient.
 
 It is solved as it stands, by Cholesky factorisation in O(m³); or, where N is the identity or absent and the trials are
 fewer than the m coefficients, by Woodbury's formula through n' + (sensors + windows) + 1 unknowns.
@@ -53,10 +53,10 @@ def _full(problem: Problem, features: np.ndarray, inside: np.ndarray, curvature:
         back = np.concatenate([np.arange(free), free + np.argsort(order)])
         H = H[np.ix_(back, back)]
     inner = H[free:, free:]
-    if problem.similarity and problem.metric is not None:
-        inner += 2 * problem.similarity * problem.metric.gram(features)[0, 0]
-    elif problem.similarity:
-        inner[np.diag_indices_from(inner)] += 2 * problem.similarity
+    if problem.ridge and problem.metric is not None:
+        inner += problem.ridge * problem.metric.gram(features)[0, 0]
+    elif problem.ridge:
+        inner[np.diag_indices_from(inner)] += problem.ridge
     inner -= curvature.along.T @ curvature.along
     inner[np.diag_indices_from(inner)] += curvature.diagonal
     return H
@@ -80,14 +80,14 @@ def _through_trials(
 ) -> np.ndarray | None:
     """Solve by Woodbury's formula; None where rounding spoils it.
 
-    With D = C + 2 similarity, the unknowns t = √(2p) Q'w + √(2p) y b of trials and r = V w satisfy
+    With D = C + ridge, the unknowns t = √(2p) Q'w + √(2p) y b of trials and r = V w satisfy
 
         D w = −g + V'r − Q √(2p) t,    √(2p) y · t = −g_b,
 
     which is linear in (t, r, b) once w is put in.
     """
     free = problem.hessian.n_free
-    D = curvature.diagonal + 2 * problem.similarity
+    D = curvature.diagonal + problem.ridge
     if not (D > 0).all():
         return None
     root = np.sqrt(2 * problem.p[inside])

@@ -27,7 +27,7 @@ source = "simulated"
 options = { n_trials = 260, n_channels = 5, n_informative = 2, noise = 0.1 }
 """
 KEYS = ["dataset", "method", "n_train", "auc", "sel", "f_measure", "p_value", "n_subjects", "n_splits"]
-KEYS += ["auc_se", "sel_se", "f_measure_se"]
+KEYS += ["auc_se", "sel_se", "f_measure_se", "windows_kept"]
 
 
 @pytest.fixture

@@ -410,3 +410,17 @@ def test_a_name_that_is_no_estimate_is_refused_before_trials_are_counted():
         GroupSVC(0.1, penalty="l2", noise="strctured", groups=groups).fit(X, y)
     with pytest.raises(ValueError, match="noise must be None, a name or a numeric matrix, but got"):
         GroupSVC(0.1, penalty="l2", noise={"a": 1}, groups=groups).fit(X, y)
+
+
+def test_coordinates_of_the_span_change_nothing(monkeypatch):
+    """Few trials of many features: the same coefficients, whether or not the trials are replaced by their span."""
+    rng = np.random.default_rng(5)
+    y = np.arange(40) % 2
+    X = rng.standard_normal((40, 8, 10)) + 0.5 * y[:, None, None]
+    found = []
+    for least in (0, 10**9):
+        monkeypatch.setattr("mixnorm.estimators.quadratic._LEAST_FOR_SPAN", least)
+        found.append(GroupSVCCV(penalty="l2", noise="structured", tol=1e-10).fit(X, y))
+    assert found[0].alpha_ == found[1].alpha_
+    np.testing.assert_allclose(found[0].coef_, found[1].coef_, rtol=0, atol=1e-6 * np.abs(found[1].coef_).max())
+    np.testing.assert_allclose(found[0].objective_, found[1].objective_, rtol=1e-9)

@@ -21,6 +21,8 @@ from mixnorm.core.span import Span
 from mixnorm.execution import SolverOptions, few_threads, solve
 from mixnorm.noise import NOISES, estimate, layout_for
 
+#: Numbers in a matrix of trials from which coordinates of their span save time.
+_LEAST_FOR_SPAN = 20_000
 #: How far a given noise matrix may be from symmetric, relative to its largest entry.
 _ASYMMETRY = 1e-8
 
@@ -196,6 +198,8 @@ def _whitened(stack: Stack, noise: Noise) -> _Prepared:
 
 def _spans(X: np.ndarray) -> list[Span]:
     """Return the spans of the trials (B, n, m) of every data set; none where any of them has no advantage."""
+    if X[0].size < _LEAST_FOR_SPAN:
+        return []
     found = []
     for Z in X:
         span = Span.of(Z)

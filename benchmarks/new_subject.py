@@ -8,7 +8,7 @@ Every subject is left out in turn. The others are fitted together on ``--trials`
 table has the AUC on all its other trials, in percent. Channels are scaled subject by subject; those of a new subject
 on its calibration trials, without any on all its trials, which needs no labels.
 
-    own          an SVM on the calibration trials    own-noise    the same with the structured noise covariance
+    own          an SVM on the calibration trials    own-noise    the same with the noise covariance
     pooled       one SVM, others and calibration     mean         the mean classifier of the others as it is
     no-labels    adapted to trials without labels (0 calibration trials: all trials of the new subject)
     adapt        adapted with labels

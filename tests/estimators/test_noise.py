@@ -412,6 +412,15 @@ def test_a_name_that_is_no_estimate_is_refused_before_trials_are_counted():
         GroupSVC(0.1, penalty="l2", noise={"a": 1}, groups=groups).fit(X, y)
 
 
+def test_objectives_are_true_beside_a_large_offset():
+    """The span of trials with an offset has too few digits; the certificate must be that of the trials themselves."""
+    rng = np.random.default_rng(6)
+    y = np.arange(100) % 2
+    X = rng.standard_normal((100, 32, 16)) + 0.5 * y[:, None, None]
+    near, far = (GroupSVC(1e-3, penalty="l2", noise="shrunk", tol=1e-8).fit(X + offset, y) for offset in (0.0, 3e4))
+    assert far.objective_ == pytest.approx(near.objective_, rel=1e-6)
+
+
 def test_coordinates_of_the_span_change_nothing(monkeypatch):
     """Few trials of many features: the same coefficients, whether or not the trials are replaced by their span."""
     rng = np.random.default_rng(5)

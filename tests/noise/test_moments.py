@@ -46,3 +46,13 @@ def test_other_library_gives_the_same(trials, moments):
     torch = pytest.importorskip("torch")
     other = SensorMoments(*trials, send=torch.as_tensor).structured(np.array([3, 0, 1]))
     np.testing.assert_allclose(other.dense().numpy(), moments.structured(np.array([3, 0, 1])).dense(), **SAME)
+
+
+def test_sensors_that_are_constant_in_each_class_are_refused(trials):
+    X, signs, weights = trials
+    X = X.copy()
+    X[:, 1] = (signs > 0)[:, None]
+    with pytest.raises(
+        ValueError, match="noise of a montage cannot be estimated, because its electrodes are constant"
+    ):
+        SensorMoments(X, signs, weights).structured(np.array([1]))

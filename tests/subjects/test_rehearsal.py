@@ -225,3 +225,19 @@ def test_the_table_is_kept_in_the_model_file(tmp_path):
     loaded = load(tmp_path / "model.mixnorm")
     X, y, _ = alike(1, seed=1)
     np.testing.assert_array_equal(loaded.adapt(X[:30], y[:30]).coef_, model.adapt(X[:30], y[:30]).coef_)
+
+
+def test_a_second_fit_gives_the_same_numbers():
+    """What a rehearsal chose belongs to its fit: the next one starts anew."""
+    rng = np.random.default_rng(0)
+    T, n, C, r = 5, 60, 6, 5
+    root = np.linalg.cholesky(0.9 * np.ones((C * r, C * r)) + 0.1 * np.eye(C * r))
+    X, y = (rng.standard_normal((T * n, C * r)) @ root.T).reshape(-1, C, r), np.arange(T * n) % 2
+    X[y == 1, 1:3] += 0.3
+    subjects = np.repeat(np.arange(T), n)
+    few = (subjects == 4) & (np.arange(T * n) % n > 8)
+    model = MultiTaskGroupSVC(0.3, similarity=0.3, penalty="l2", noise="structured", asymmetric=[4], rehearse=True)
+    model._trials_of_mean = 20.0  # as if an earlier rehearsal had chosen it
+    first = model.fit(X[~few], y[~few], subjects=subjects[~few]).coef_.copy()
+    fresh = MultiTaskGroupSVC(**model.get_params()).fit(X[~few], y[~few], subjects=subjects[~few])
+    np.testing.assert_array_equal(first, fresh.coef_)

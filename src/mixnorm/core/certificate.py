@@ -103,7 +103,8 @@ def quadratic_gap(primal: float, alpha: float, square: float) -> float:
     With a_i = 2 p_i max(0, 1 − m_i) and e = X'(a∘y) − alpha N w, minus the gradient, the sums of P and D leave
     P − D = e'N⁻¹e / (2 alpha). ``square``: e'N⁻¹e, or an upper bound of it; then the gap is one too.
     """
-    return square / (2 * alpha) / primal if primal > NOTHING else 0.0
+    gap = square / (2 * alpha) / primal if primal > NOTHING else 0.0
+    return gap if np.isfinite(primal + square) else float("inf")
 
 
 def rounding_error(stack: Stack, W: Array, b: Array, scores: Array) -> Array:

@@ -16,8 +16,9 @@ from mixnorm.core.triangular import backward, cholesky
 
 #: Features per trial from which the smaller matrix is worth its factorisation.
 _WORTH = 1.25
-#: Smallest diagonal entry of L relative to the largest: below it, too many digits of w would be lost.
-_SMALLEST = 1e-5
+#: Smallest diagonal entry of L relative to the largest. Entries of L are wrong by the unit roundoff over its square,
+#: and the certificate is that of L: with 1e-3, scores keep ten digits. Trials with large offsets are left as they are.
+_SMALLEST = 1e-3
 
 
 @dataclass(frozen=True, eq=False)

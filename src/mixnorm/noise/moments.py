@@ -107,6 +107,12 @@ class SensorMoments:
         lags, moments = (_principal(part, sensors) for part in (self._lags, self._moments))
         xp, (r, K, _) = namespace(lags), lags.shape
         variance = xp.linalg.trace(lags[0]) / K
+        if not float(variance) > 0:
+            raise ValueError(
+                "The noise of a montage cannot be estimated, because its electrodes are constant in the training "
+                "trials of each class. Leave out electrodes that are flat in a part of the recording, or that show "
+                "the labels."
+            )
         unit = xp.eye(K, dtype=lags.dtype, device=lags.device)
         R = (1 - KRONECKER_SHARE) / variance * lags[0] + KRONECKER_SHARE * unit
         inverse = xp.linalg.inv(R)

@@ -214,6 +214,7 @@ class MultiTaskClassifier(SubjectClassifier):
         self._group_weights = stack.group_weights[0, :, -1]
         self._group_index = stack.groups.index.copy()
         self._keep_mean(joint.subjects.labels)
+        self._trials_of_mean = TRIALS_OF_MEAN  # until a rehearsal has chosen it; not that of a former fit
         self._keep_noise(joint, solution, noise)
         listed = [label for label in data.subjects.labels if label not in self._labels]
         for label in listed:
@@ -243,7 +244,6 @@ class MultiTaskClassifier(SubjectClassifier):
     def _rehearse(self, joint: SubjectTrials) -> None:
         """With ``rehearse=True``, make the leave-one-subject-out trial of adaptation and keep its table of gains."""
         self.newcomer_trials_ = self.newcomer_gains_ = self.transfer_auc_ = None
-        self._trials_of_mean = TRIALS_OF_MEAN
         if not self.rehearse:
             return
 

@@ -168,7 +168,7 @@ def recorded_rows(name, recording, n_channels, seed, noise):
     train, test = draw(recording, TRAINING[name], np.random.default_rng(seed))
     parts = standardise(recording.X[train], recording.X[test], n_channels=n_channels)
     X, held_out = (part.reshape(len(part), n_channels, -1) for part in parts)
-    methods = {f"{k}, noise": {**v, **NOISE} for k, v in METHODS.items() if k != "gsvm-a"} if noise else METHODS
+    methods = {f"{k}, noise": {**v, **NOISE} for k, v in METHODS.items()} if noise else METHODS
     rows = []
     for method, options in methods.items():
         for rule, model in fitted(X, recording.y[train], options).items():

@@ -80,6 +80,8 @@ sphinx_gallery_conf = {
 }
 
 # Pages
+# Summaries would be fetched page by page, which browsers refuse for a site that is opened from disk.
+html_show_search_summary = False
 html_theme = "pydata_sphinx_theme"
 html_title = f"mixnorm {version}"
 html_static_path = ["_static"]

@@ -90,3 +90,8 @@ def test_gap_from_the_gradient_is_that_of_the_certificate():
     assert found.gap[0, 0] <= gap * (1 + 1e-9)
     linear, square = np.sum(a), np.sum(a**2) * 40 / 4 + (X.T @ (a * y)) @ (X.T @ (a * y)) / 0.4
     assert gap == pytest.approx((found.primal[0, 0] - (linear - square)) / found.primal[0, 0])
+
+
+def test_a_value_that_is_no_number_is_never_certified():
+    assert quadratic_gap(float("nan"), 0.1, 1.0) == float("inf")
+    assert quadratic_gap(1.0, 0.1, float("nan")) == float("inf")

@@ -87,7 +87,7 @@ def train(method, X, y, groups, codes, tested):
         best = getattr(model, "best_estimator_", model)
         scores = held_out(lambda: type(best)(**best.get_params()), X, y, groups)
         calibration = fit_sigmoid(scores, np.where(y == 1, 1.0, -1.0), np.ones(len(y)))
-    evidence = FlashEvidence.of(calibration, flash_correlation(scores, y, codes, groups))
+    evidence = FlashEvidence.of(calibration, flash_correlation(scores, y, codes, groups), len(np.unique(groups)))
     score = model.decision_function(tested)
     return Trained(score, evidence, calibration.probability(score))
 

@@ -73,7 +73,7 @@ def scored(method: str, model: MultiTaskGroupSVCCV, X, y, groups, codes, tested)
     own = Adapted(model, labels=method == "adapt")
     scores = held_out(lambda: own, X, y, groups)
     calibration = fit_sigmoid(scores, np.where(y == 1, 1.0, -1.0), np.ones(len(y)))
-    evidence = FlashEvidence.of(calibration, flash_correlation(scores, y, codes, groups))
+    evidence = FlashEvidence.of(calibration, flash_correlation(scores, y, codes, groups), len(np.unique(groups)))
     return own.fit(X, y).decision_function(tested), evidence
 
 

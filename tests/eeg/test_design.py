@@ -185,3 +185,11 @@ def test_a_decoder_keeps_the_samples_it_was_trained_with(tmp_path):
     again = load(tmp_path / "d.mixnorm")
     assert again.preparation == default_preparation(trials)
     assert_array_equal(again.predict(trials).score, decoder.predict(trials).score)
+
+
+def test_runs_without_characters_count_as_one_character_each(recording):
+    known, unknown = (
+        replace(recording, events=replace(recording.events, character=np.full(240, -1) + number))
+        for number in (np.repeat([1, 2, 3, 4], 60), 0)
+    )
+    assert prepare([known, unknown]).n_characters == 5

@@ -104,6 +104,13 @@ def test_an_uncertain_slope_counts_less_and_a_chance_slope_nothing():
     assert FlashEvidence.of(Calibration(0.0, 0.3, np.inf, -1.5), 0.0) == FlashEvidence(0.0, 0.0, 0.0)
 
 
+def test_few_characters_count_less_than_their_flashes():
+    calibration = Calibration(2.0, -1.0, 0.0, -1.5)
+    many, one, four = (FlashEvidence.of(calibration, 0.0, n) for n in (None, 1, 4))
+    assert one.slope == pytest.approx(many.slope / 1.5)
+    assert four.offset == pytest.approx(many.offset * 4 / 4.5)
+
+
 def grouped_scores(rho, n_characters, rng, repetitions=15):
     code = np.tile(np.arange(1, 13), repetitions * n_characters)
     character = np.repeat(np.arange(n_characters), 12 * repetitions)

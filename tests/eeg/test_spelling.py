@@ -214,6 +214,7 @@ def test_a_decoder_without_calibration_says_how_to_get_one(new):
         spell(plain, [new], SPELLER)
     old = load(Path(__file__).parents[1] / "data" / "models-0.1.0" / "Decoder.mixnorm")
     assert old.flash_correlation == USUAL_CORRELATION
+    assert old.n_characters is None  # the probabilities of that version
     with pytest.raises(ValueError, match="by an earlier version of mixnorm"):
         _ = old.evidence
 

@@ -13,7 +13,7 @@ from mixnorm.core.schema import Many, SchemaError, Text, check
 from mixnorm.eeg.decoder import NESTED, Decoder, nested_classifier, scaler_arrays, scaler_from
 from mixnorm.eeg.decoder_schema import check_decoder
 from mixnorm.eeg.design import Design, prepare
-from mixnorm.eeg.evidence import USUAL_CORRELATION, flash_correlation
+from mixnorm.eeg.evidence import flash_correlation
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording
 from mixnorm.eeg.scaling import ChannelScaler
@@ -174,12 +174,13 @@ class CohortDecoder:
         X, y = design.X[known], design.y[known]
         model.adapt(scaler.transform(X), y, subject="new")
         scores = self._held_out_scores(model, X, y, design.trial_groups()[known])
-        single, correlation = single_classifier(model, "new"), USUAL_CORRELATION
+        single, of_flashes = single_classifier(model, "new"), {}
         if scores is not None:
             single.out_of_fold_scores_ = scores
             single.calibration_ = plain(fit_sigmoid(scores, np.where(y == 1, 1.0, -1.0), np.ones(len(y))))
             correlation = flash_correlation(scores, y, design.stimulus[known], design.character[known])
-        return replace(self._decoder(scaler, single), flash_correlation=correlation)
+            of_flashes = {"flash_correlation": correlation, "n_characters": design.n_characters}
+        return replace(self._decoder(scaler, single), **of_flashes)
 
     def _held_out_scores(
         self, model: MultiTaskGroupSVCCV, X: NDArray[np.float64], y: NDArray[np.int64], groups: NDArray[np.int64]

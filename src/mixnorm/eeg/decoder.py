@@ -138,6 +138,8 @@ class Decoder:
         How it was trained and how well it does on held-out trials, where `mixnorm train` made it.
     flash_correlation : float
         Correlation of the held-out scores of flashes of one code within a character; see `FlashEvidence`.
+    n_characters : int or None
+        How many characters it was calibrated on; None where this is not known, as in files of earlier versions.
 
     See Also
     --------
@@ -167,6 +169,7 @@ class Decoder:
     classifier: Any = field(repr=False)
     flash_correlation: float = USUAL_CORRELATION
     training: Training | None = field(default=None, repr=False)
+    n_characters: int | None = None
 
     @classmethod
     def fit(
@@ -221,7 +224,7 @@ class Decoder:
         model = fitted(classifier, scaler.transform(X[kept]), y[kept], groups[kept])
         needed = tuple(ch_names or design.ch_names)
         fields = design.preparation, design.sfreq, needed, design.ch_names, design.times, scaler, model
-        return cls(*fields, _correlation(model, design))
+        return cls(*fields, _correlation(model, design), n_characters=design.n_characters)
 
     @property
     def evidence(self) -> FlashEvidence:
@@ -231,7 +234,7 @@ class Decoder:
                 "This decoder has no calibration: its classifier was fitted without cross-validation, or by an "
                 "earlier version of mixnorm. Train one with `mixnorm train` (for few electrodes with --max-sensors)."
             )
-        return FlashEvidence.of(self.classifier.calibration(), self.flash_correlation)
+        return FlashEvidence.of(self.classifier.calibration(), self.flash_correlation, self.n_characters)
 
     @property
     def selected(self) -> tuple[str, ...]:
@@ -403,6 +406,7 @@ class Decoder:
             "unit": "µV",
             "training": None if self.training is None else self.training.to_dict(),
             "flash_correlation": self.flash_correlation,
+            "n_characters": self.n_characters,
         }
         own = {"times": self.times, **{f"scaler/{name}": array for name, array in scaler_arrays(self.scaler).items()}}
         check_decoder(header | own, self.classifier)
@@ -428,6 +432,7 @@ class Decoder:
             scaler=scaler,
             classifier=classifier,
             flash_correlation=values.get("flash_correlation", USUAL_CORRELATION),  # not in earlier versions
+            n_characters=values.get("n_characters"),
             training=None if values.get("training") is None else Training.from_dict(values["training"]),
         )
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mixnorm.core.schema import Array, Many, Number, Record, SchemaError, Text, Word, check, or_none
+from mixnorm.core.schema import Array, Many, Number, Record, SchemaError, Text, Whole, Word, check, or_none
 from mixnorm.eeg.preparation import FIELDS
 from mixnorm.eeg.training import TRAINING
 
@@ -57,7 +57,7 @@ DECODER = Record(
         "scaler/lower_": Array("f", "C", low=-inf, high=inf),
         "scaler/upper_": Array("f", "C", low=-inf, high=inf),
     },
-    {"training": or_none(TRAINING), "flash_correlation": Number(-1, 1)},
+    {"training": or_none(TRAINING), "flash_correlation": Number(-1, 1), "n_characters": or_none(Whole(1))},
     rules=[_channels_agree, _times_agree],
 )
 

@@ -133,6 +133,11 @@ class Design:
             of=len(self),
         )
 
+    @property
+    def n_characters(self) -> int:
+        """Number of characters; a run without characters is one, as in `spell`."""
+        return len(np.unique(np.column_stack([self.run, self.character]), axis=0))
+
     def trial_groups(self, n_blocks: int = 10) -> NDArray[np.int64]:
         """One integer per trial: its character or, without one, one of `n_blocks` blocks of the run.
 

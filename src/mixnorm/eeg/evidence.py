@@ -25,6 +25,9 @@ from mixnorm.estimators.calibration import Calibration
 #: ρ where it cannot be estimated, and the number of characters that this value counts for beside an estimate. Chosen
 #: on development splits of uam-p300 (docs/letters.md), where single estimates from one character are too variable.
 USUAL_CORRELATION, USUAL_CHARACTERS = 0.08, 3
+#: Held-out scores of m characters separate the classes better than those of the next character, most of all where all
+#: folds are parts of one character. The slope is multiplied by m / (m + this); chosen on the same development splits.
+CHARACTERS_FOR_HALF = 0.5
 #: The least slope of the evidence, in standard errors; so small that 180 flashes do not make a symbol probable.
 LEAST_SLOPE = 0.05
 
@@ -57,12 +60,13 @@ class FlashEvidence:
     correlation: float = 0.0
 
     @classmethod
-    def of(cls, calibration: Calibration, correlation: float) -> FlashEvidence:
+    def of(cls, calibration: Calibration, correlation: float, n_characters: int | None = None) -> FlashEvidence:
         """From the sigmoid of held-out scores, whose slope is (μ₁ − μ₀)/σ² for normal scores of one variance.
 
         The slope is multiplied by 1 − (error/slope)², because one that is within its standard error of 0 may be a
         matter of chance. At least `LEAST_SLOPE` standard errors are left, and also of a negative slope: the order of
-        the symbols is then still that of the summed scores, and no symbol becomes probable.
+        the symbols is then still that of the summed scores, and no symbol becomes probable. Few characters are worth
+        less than their standard error says (`CHARACTERS_FOR_HALF`).
 
         Parameters
         ----------
@@ -70,6 +74,8 @@ class FlashEvidence:
             That of a classifier, as `mixnorm.GroupSVCCV.calibration` returns it.
         correlation : float
             The correlation ρ of the scores of flashes of one code within a character.
+        n_characters : int, optional
+            How many characters the held-out scores are of; by default so many that it does not matter.
 
         Returns
         -------
@@ -82,6 +88,8 @@ class FlashEvidence:
         if slope <= 0:
             return cls(LEAST_SLOPE * error, 0.0, correlation)
         sure = max(slope * (1 - (error / slope) ** 2), LEAST_SLOPE * error)
+        if n_characters is not None:
+            sure *= n_characters / (n_characters + CHARACTERS_FOR_HALF)
         return cls(sure, sure * (calibration.intercept - calibration.log_odds) / slope, correlation)
 
     def log_ratio(self, score: float) -> float:

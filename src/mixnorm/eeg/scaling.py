@@ -12,7 +12,8 @@ from sklearn.utils._set_output import _get_container_adapter, _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.eeg.rejection import all_rejected, check_reject, learned_limits, peak_to_peak
-from mixnorm.estimators.by_name import is_mne, read_mne
+from mixnorm.estimators.by_name import read_mne
+from mixnorm.estimators.inputs import is_mne
 
 SCALINGS = ("robust", "standard", "windsor", "none")
 

@@ -7,13 +7,6 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 
-def is_mne(X) -> bool:
-    """Whether X is an mne.Epochs, or a list of them, which is what scikit-learn's splitters make of epochs."""
-    if isinstance(X, list):
-        return len(X) > 0 and all(is_mne(one) for one in X)
-    return hasattr(X, "get_data") and hasattr(X, "ch_names") and hasattr(X, "info")
-
-
 def read_mne(X) -> tuple[np.ndarray, tuple[str, ...], dict[str, float | str]]:
     """Return the trials in µV (n, channels, times), the names of the channels, and how they were recorded.
 
@@ -38,14 +31,13 @@ def read_mne(X) -> tuple[np.ndarray, tuple[str, ...], dict[str, float | str]]:
     return np.concatenate([part.get_data(picks=list(names), units="uV") for part in parts]), names, about
 
 
-def without_marked(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-    """Leave epochs that an annotation marks as bad out of the arguments of a fit, with all that is given per trial.
+def without_marked(X, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """Leave epochs X that an annotation marks as bad out of the arguments of a fit, with all that is given per trial.
 
     By default MNE drops such epochs when it cuts them; this is for those that were cut with
     ``reject_by_annotation=False``. A warning counts them.
     """
-    X = args[0] if args else kwargs.get("X")
-    marked = _marked(X) if is_mne(X) else {}
+    marked = _marked(X)
     if not marked:
         return args, kwargs
     n = sum(len(part) for part in _parts(X))
@@ -61,7 +53,7 @@ def without_marked(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     )
 
     def taken(value):
-        if is_mne(value):
+        if value is X:
             return _take(value, kept)
         return _safe_indexing(value, kept) if _num_entries(value) == n else value
 

@@ -23,7 +23,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from mixnorm.core.groups import Groups
 from mixnorm.estimators.objective import as_noise
-from mixnorm.estimators.quadratic import check_quadratic
+from mixnorm.estimators.quadratic import check_noise
 from mixnorm.execution import few_threads
 from mixnorm.noise import covariance, kronecker, layout_for, residuals
 
@@ -91,7 +91,7 @@ def elimination_noise(given: str | ArrayLike | None, groups: Groups) -> str | ND
         return "shrunk" if groups.layout is None else "kronecker"
     noise = as_noise(given)
     assert noise is not None
-    check_quadratic(noise, 0.0, "l2", groups.n_features)
+    check_noise(noise, groups.n_features)
     if isinstance(noise, str):
         layout_for(noise, groups)  # refuses sensors of unequal size where the estimate needs equal ones
     return noise

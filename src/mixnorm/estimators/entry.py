@@ -4,7 +4,8 @@ import numpy as np
 
 from mixnorm.core.certificate import alpha_max
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.estimators.quadratic import Quadratic, solve_with
+from mixnorm.estimators.objective import solve_with
+from mixnorm.estimators.quadratic import Quadratic
 from mixnorm.execution import SolverOptions
 
 #: The path is solved in blocks of _STRETCH alphas, each alpha _STEP times the one before, down to _LOWEST times

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from mixnorm.core.arrays import is_array, is_numpy_array, to_numpy
 from mixnorm.core.groups import Groups
-from mixnorm.estimators.by_name import check_marks, is_mne, match_columns, read_mne, without_marked
+from mixnorm.estimators.by_name import check_marks, match_columns, read_mne, without_marked
+from mixnorm.estimators.weights import check_sample_weight
 from mixnorm.execution.array_api import fitted_on_host, foreign_array, in_library_of
 
 
@@ -81,9 +82,12 @@ def all_or_nothing(fit: Callable) -> Callable:
     @wraps(fit)
     def guarded(self, *args, **kwargs):
         before = dict(vars(self))
+        X = args[0] if args else kwargs.get("X")
         try:
-            if not _has_listed_splits(self):
-                args, kwargs = without_marked(args, kwargs)
+            if is_mne(X) and not _has_listed_splits(self):
+                args, kwargs = without_marked(X, args, kwargs)
+            if _is_plain(X):
+                return fit(self, *args, **kwargs)
             with fitted_on_host(self, args, kwargs) as (args, kwargs):
                 return fit(self, *args, **kwargs)
         except BaseException:
@@ -97,6 +101,25 @@ def all_or_nothing(fit: Callable) -> Callable:
 def _has_listed_splits(estimator) -> bool:
     cv = getattr(estimator, "cv", None)
     return not hasattr(cv, "split") and np.iterable(cv)
+
+
+def _is_plain(X) -> bool:
+    """Whether X is no array of another library than NumPy."""
+    return not is_array(X) or is_numpy_array(X)
+
+
+def is_mne(X) -> bool:
+    """Whether X is an mne.Epochs, or a list of them, which is what scikit-learn's splitters make of epochs."""
+    if isinstance(X, list):
+        return len(X) > 0 and all(is_mne(one) for one in X)
+    return hasattr(X, "get_data") and hasattr(X, "ch_names") and hasattr(X, "info")
+
+
+def read_training(estimator, X, y, sample_weight) -> tuple[Trials, np.ndarray, np.ndarray, np.ndarray]:
+    """Validate the arguments of a fit; return the trials, the two classes, y as −1 and +1, and the trials' weights."""
+    trials, y = read_fit(estimator, X, y)
+    classes, signs = encode_labels(y)
+    return trials, classes, signs, check_sample_weight(sample_weight, len(signs))
 
 
 def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.ndarray]:
@@ -132,10 +155,9 @@ def read_predict(estimator, X, needed=None) -> Trials:
 
     With scikit-learn's array API dispatch the matrix stays in the array library and on the device of X.
     """
-    given = foreign_array(X)
-    if given is not None:
-        trials = read_predict(estimator, to_numpy(given))
-        return replace(trials, matrix=in_library_of(given, trials.matrix))
+    if foreign_array(X) is not None:
+        trials = read_predict(estimator, to_numpy(X))
+        return replace(trials, matrix=in_library_of(X, trials.matrix))
     if is_mne(X) or _n_dim(X) == 3:
         trials = _match_channels(_read_epochs(X), estimator, needed)
         _refuse_non_finite(trials)
@@ -213,7 +235,7 @@ def _reorder(trials: Trials, names: tuple[str, ...], needed) -> Trials:
 
 def _refuse_strings(X) -> None:
     """Raise an error for strings, which scikit-learn would convert to numbers silently."""
-    if is_array(X) and not is_numpy_array(X):  # arrays of other libraries cannot contain strings
+    if not _is_plain(X):  # arrays of other libraries cannot contain strings
         return
     values = np.asarray(X) if not hasattr(X, "dtype") and not hasattr(X, "columns") else X
     if hasattr(values, "columns"):

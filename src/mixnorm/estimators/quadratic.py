@@ -254,41 +254,6 @@ def _as_columns(solution: Solution) -> Solution:
     return Solution(*(np.moveaxis(getattr(solution, f.name)[..., 0], 0, -1)[None] for f in fields(solution)))
 
 
-def solve_with(
-    quadratic: Quadratic | None, stack: Stack, alphas: np.ndarray, options: SolverOptions, n_jobs: int | None = None
-) -> list[Solution]:
-    """Solve a stack, B = 1, at alphas (A, 1, K), with a quadratic part or without."""
-    if quadratic is None:
-        return solve(stack, alphas, options, n_jobs=n_jobs)
-    return quadratic.solve(stack, alphas, options, n_jobs)
-
-
-def check_ridge(ridge, penalty: str) -> float:
-    """Return ridge as a float; refuse values that are not finite or below 0, and ℓ2, whose strength is alpha."""
-    if not (isinstance(ridge, float | int | np.number) and np.isfinite(ridge) and ridge >= 0):
-        raise ValueError(
-            f"Invalid value for the 'ridge' parameter. Allowed are finite values from 0, but got {ridge!r} instead."
-        )
-    if ridge > 0 and penalty == "l2":
-        raise ValueError(
-            f"ridge={ridge!r} cannot be used with penalty='l2', which is a ridge penalty itself: set its strength by "
-            "alpha, and ridge=0."
-        )
-    return float(ridge)
-
-
-def check_quadratic(noise, ridge, penalty: str, n_features: int) -> None:
-    """Check the parameters noise and ridge; refuse combinations that would have no effect."""
-    check_ridge(ridge, penalty)
-    if noise is None:
-        return
-    check_noise(noise, n_features)
-    if penalty != "l2" and ridge == 0:
-        raise ValueError(
-            f"noise has no effect with penalty={penalty!r} and ridge=0: set ridge > 0, or use penalty='l2'."
-        )
-
-
 def check_noise(noise: str | np.ndarray, n_features: int) -> None:
     """Refuse an unknown name, and a matrix of the wrong size or one that is not finite and symmetric."""
     if not isinstance(noise, str):

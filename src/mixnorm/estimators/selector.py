@@ -11,11 +11,11 @@ from mixnorm.core.certificate import certify
 from mixnorm.core.penalties import vector_norm
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.elimination import Trained, check_strategy, elimination_noise, elimination_order
-from mixnorm.estimators.inputs import Trials, all_or_nothing, encode_labels, read_fit, read_predict
-from mixnorm.estimators.objective import Objective, as_noise, largest_alpha, varying, warn_unconverged
+from mixnorm.estimators.inputs import Trials, all_or_nothing, read_predict, read_training
+from mixnorm.estimators.objective import Objective, as_noise, largest_alpha, solve_with, varying, warn_unconverged
 from mixnorm.estimators.persistence import Archivable
-from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_with
-from mixnorm.estimators.weights import check_sample_weight, class_balance
+from mixnorm.estimators.quadratic import Quadratic, check_enough_trials
+from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions
 
 #: Number of alphas per decade and number of decades of the path, and number of bisections of alpha between the last
@@ -156,9 +156,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
             The fitted selector.
         """
         check_strategy(self.strategy, self.ridge)
-        trials, y = read_fit(self, X, y)
-        classes, signs = encode_labels(y)
-        weights = check_sample_weight(sample_weight, len(signs))
+        trials, classes, signs, weights = read_training(self, X, y, sample_weight)
         balanced = class_balance(weights, signs, classes, self.class_weight)
         options, by_path = SolverOptions.of(self), self.strategy == "path"
         noise = as_noise(self.noise) if by_path else None

@@ -8,12 +8,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.core.arrays import to_numpy
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.estimators.inputs import Trials, all_or_nothing, encode_labels, read_fit
+from mixnorm.estimators.inputs import Trials, all_or_nothing, read_training
 from mixnorm.estimators.linear import LinearSensorClassifier
-from mixnorm.estimators.objective import Objective, check_alpha, largest_alpha, warn_unconverged
+from mixnorm.estimators.objective import Objective, check_alpha, largest_alpha, solve_with, warn_unconverged
 from mixnorm.estimators.patterns import haufe_pattern
-from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_with
-from mixnorm.estimators.weights import adaptive_weights, check_sample_weight, class_balance
+from mixnorm.estimators.quadratic import Quadratic, check_enough_trials
+from mixnorm.estimators.weights import adaptive_weights, class_balance
 from mixnorm.execution import SolverOptions
 
 #: ``stacklevel`` of a warning that points to the user's line: the function that warns, `fit`, the decorator of `fit`,
@@ -25,13 +25,6 @@ class SingleSubject(LinearSensorClassifier):
     """Methods that the fits with and without cross-validation have in common."""
 
     _not_archived = ("_noise",)
-
-    def _read(self, X, y, sample_weight) -> tuple[Trials, np.ndarray, np.ndarray]:
-        """Validate X, y and the weights; return the trials, y as −1 and +1, and the weights of trials."""
-        trials, y = read_fit(self, X, y)
-        self.classes_, signs = encode_labels(y)
-        weights = check_sample_weight(sample_weight, len(signs))
-        return trials, signs, weights
 
     def _keep_noise(self, quadratic: Quadratic | None) -> None:
         """Keep what `noise_` is computed from, without the trials."""
@@ -261,7 +254,7 @@ class GroupSVC(SingleSubject):
         """
         alpha, options = check_alpha(self.alpha), SolverOptions.of(self)
         objective = Objective.of(self, self.q, self.ridge, self.window_share)
-        trials, signs, weights = self._read(X, y, sample_weight)
+        trials, self.classes_, signs, weights = read_training(self, X, y, sample_weight)
         stack = objective.stack(
             trials, signs, class_balance(weights, signs, self.classes_, self.class_weight)[:, None]
         )

@@ -12,9 +12,9 @@ from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.calibration import Probabilities, held_out_scores, plain
 from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected
 from mixnorm.estimators.folds import Fold, cv_routing, route, score_folds, split_folds
-from mixnorm.estimators.inputs import all_or_nothing
-from mixnorm.estimators.objective import Objective, check_alphas, warn_unconverged
-from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_with
+from mixnorm.estimators.inputs import all_or_nothing, read_training
+from mixnorm.estimators.objective import Objective, check_alphas, solve_with, warn_unconverged
+from mixnorm.estimators.quadratic import Quadratic, check_enough_trials
 from mixnorm.estimators.svc import TO_THE_USER, SingleSubject, second_stage
 from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions, together_on_device
@@ -199,7 +199,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
         check_rule(self.rule, self.max_sensors)
         options = SolverOptions.of(self)
         objectives = self._objectives()
-        trials, signs, weights = self._read(X, y, sample_weight)
+        trials, self.classes_, signs, weights = read_training(self, X, y, sample_weight)
         routed = route(self, params, sample_weight)
         labels = self.classes_[(signs > 0).astype(int)]
         folds = split_folds(self.cv, trials.matrix, labels, routed.split, self.scoring)
@@ -207,7 +207,8 @@ class GroupSVCCV(Probabilities, SingleSubject):
         stack = objectives[0].plain_stack(trials, signs, self._columns(weights, signs, folds))
         own_weights = np.stack([*(weights * fold.train for fold in folds), weights], axis=1)
         quadratics = _shared([objective.quadratic(stack, own_weights) for objective in objectives])
-        self._check_enough_trials(objectives[0].noise, signs, own_weights)
+        if objectives[0].noise is not None:
+            self._check_enough_trials(objectives[0].noise, signs, own_weights)
         parts = [trials.matrix[fold.test] for fold in folds]
         score = partial(
             score_folds, folds=folds, parts=parts, labels=labels, scoring=self.scoring, params=routed.score

@@ -1,4 +1,4 @@
-"""Windows of time: validation of the parameters ``windows`` and ``window_share``, and the penalty that they make.
+"""Windows of time: the parameter ``windows`` as groups of features, and the penalty of sensors and windows.
 
     Ω(w) = (1 − τ) Σ_s β_s ‖w_s‖₂ + τ Σ_k γ_k ‖w^(k)‖₂
 
@@ -17,10 +17,8 @@ from mixnorm.core.where_when import SensorsAndWindows
 from mixnorm.estimators.inputs import Trials
 
 
-def read_windows(windows: Any, trials: Trials, groups: Groups) -> Groups | None:
-    """Return the windows as a partition of the features, in order of time; None: there are none."""
-    if windows is None:
-        return None
+def read_windows(windows: Any, trials: Trials, groups: Groups) -> Groups:
+    """Return the windows as a partition of the features, in order of time."""
     if isinstance(windows, int | np.integer) and not isinstance(windows, bool):
         return _equal_windows(int(windows), groups)
     labels = _checked_labels(windows)
@@ -113,31 +111,6 @@ def _in_order(labels: np.ndarray) -> Groups:
     order = np.argsort(first)
     place = np.argsort(order)
     return Groups(unique[order], place[index].astype(np.intp))
-
-
-def check_window_share(share: Any, windows: Any, penalty: str, q: Any, adaptive: bool) -> float:
-    """Return τ; refuse values outside [0, 1], and what does not go with windows."""
-    if not (isinstance(share, float | int | np.number) and not isinstance(share, bool) and 0 <= share <= 1):
-        raise ValueError(
-            f"Invalid value for the 'window_share' parameter. Allowed are values from 0 to 1, but got {share!r} "
-            "instead."
-        )
-    if share == 0:
-        return 0.0
-    if windows is None:
-        raise ValueError(
-            f"window_share={share!r} needs windows: give their number, or one label per sample, as windows=…"
-        )
-    if penalty != "group" or q != 2:
-        raise ValueError(
-            f"window_share={share!r} is for penalty='group' with q=2, but got penalty={penalty!r} and q={q!r}."
-        )
-    if adaptive:
-        raise ValueError(
-            f"window_share={share!r} cannot be combined with adaptive=True: the adaptive norm has weights for sensors "
-            "only. Set window_share=0 or adaptive=False."
-        )
-    return float(share)
 
 
 def with_windows(stack: Stack, windows: Groups, share: float) -> Stack:

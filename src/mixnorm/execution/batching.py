@@ -8,7 +8,7 @@ The result of a fit does not depend on the other fits.
 
 import threading
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -18,9 +18,7 @@ from sklearn import config_context, get_config
 from mixnorm.core.metric import join_metrics
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.execution.device import on_device, to_device
-from mixnorm.execution.direct import SolverOptions, solve_directly
-
-_BATCHER: ContextVar["_Batcher | None"] = ContextVar("batcher", default=None)
+from mixnorm.execution.solve import COLLECTOR, SolverOptions, solve_directly
 
 
 @dataclass(eq=False)
@@ -186,10 +184,10 @@ def together(tasks: Sequence[Callable[[], Any]]) -> list:
 
     Inside a task, `together` may be called again for the parts of a fit.
     """
-    batcher = _BATCHER.get()
+    batcher = COLLECTOR.get()
     if not tasks:
         return []
-    if batcher is not None:
+    if isinstance(batcher, _Batcher):
         return _parts(batcher, tasks)
     batcher = _Batcher(len(tasks))
     return _run(tasks, batcher, batcher.end_fit, batcher.run)
@@ -226,7 +224,7 @@ def _run(tasks: Sequence, batcher: _Batcher, end_task: Callable[[], None], meanw
     config = get_config()  # scikit-learn keeps its settings per thread
 
     def run(place: int) -> None:
-        _BATCHER.set(batcher)
+        COLLECTOR.set(batcher)
         with batcher.running, config_context(**config):
             try:
                 results[place] = tasks[place]()
@@ -248,11 +246,6 @@ def _run(tasks: Sequence, batcher: _Batcher, end_task: Callable[[], None], meanw
     if errors:
         raise errors[0]
     return results
-
-
-def current_batcher() -> _Batcher | None:
-    """Return the batcher of the fits that this fit belongs to; None if it is not part of `together`."""
-    return _BATCHER.get()
 
 
 def _merge(stacks: list[Stack]) -> Stack:

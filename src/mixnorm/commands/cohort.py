@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from mixnorm import save
 from mixnorm.commands.common import check_writable, describe, preparation_of, progress
 from mixnorm.eeg import CohortDecoder, Decoder, Design, prepare, read_recordings
-from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.splitting import N_FOLDS, dealt
 from mixnorm.estimators.persistence import check_model_path

@@ -24,8 +24,8 @@ from mixnorm.commands.common import (
 )
 from mixnorm.core.files import write_text
 from mixnorm.eeg import Decoder, Scores, read_recordings
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.left_out import LeftOut
-from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.report.safe_text import for_spreadsheet, for_terminal
 
 COLUMNS = ("recording", "onset", "stimulus", "character", "target", "score", "reason")

@@ -39,7 +39,7 @@ from mixnorm.eeg import (
     prepare,
     read_recordings,
 )
-from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.splitting import HeldOutScores, auc_by_fold, held_out_scores
 from mixnorm.eeg.training import Training, calibration_bins

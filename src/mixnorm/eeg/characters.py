@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.events import UNKNOWN
 
 
 def characters_right(

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixnorm.core.schema import Many, SchemaError, Text, check
-from mixnorm.eeg.decoder import NESTED, Decoder, nested_classifier, scaler_arrays, scaler_from
-from mixnorm.eeg.decoder_schema import check_decoder
+from mixnorm.eeg.decoder import Decoder
+from mixnorm.eeg.decoder_schema import NESTED, check_decoder, nested_classifier, scaler_arrays, scaler_from
 from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.evidence import USUAL_CORRELATION, flash_correlation
 from mixnorm.eeg.preparation import Preparation
-from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording
+from mixnorm.eeg.recording import EpochedRecording, Recording
 from mixnorm.eeg.scaling import ChannelScaler
 from mixnorm.eeg.splitting import InOrder
 from mixnorm.estimators.calibration import fit_sigmoid, plain
@@ -207,7 +208,7 @@ class CohortDecoder:
         )._to_archive()
         arrays = {name: array for name, array in arrays.items() if not name.startswith("scaler/")}
         for place, scaler in enumerate(self.scalers.values()):
-            arrays |= {f"scaler-{place}/{name}": array for name, array in scaler_arrays(scaler).items()}
+            arrays |= scaler_arrays(scaler, f"scaler-{place}/")
         return header | {"subjects": list(self.scalers)}, arrays
 
     @classmethod
@@ -225,7 +226,7 @@ class CohortDecoder:
             values = others | {f"scaler/{name}": array for name, array in learned.items()}
             check_decoder(values | {"times": arrays.get("times")}, classifier)
             preparation = Preparation.from_dict(header["preparation"])
-            scalers[subject] = scaler_from(preparation, learned)
+            scalers[subject] = scaler_from(preparation, learned, "")
         if len(scalers) < len(subjects) or set(own) != {"times"}:
             raise SchemaError("'subjects' must be names that differ, each with one scaler.")
         return cls(

@@ -13,8 +13,9 @@ from mixnorm.eeg.bridging import BridgingFilter
 from mixnorm.eeg.faults import MARKED, OUTSIDE, Faults, faults_of
 from mixnorm.eeg.filters import bridged, zero_phase
 from mixnorm.eeg.left_out import LeftOut
-from mixnorm.eeg.preparation import Preparation, SampleGrid
+from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
+from mixnorm.eeg.sample_grid import SampleGrid
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.core.schema import SchemaError, shown
 from mixnorm.eeg.amplitudes import check_unit_of
 from mixnorm.eeg.cutting import cut, faults_in
-from mixnorm.eeg.decoder_schema import check_decoder
+from mixnorm.eeg.decoder_schema import NESTED, check_decoder, nested_classifier, scaler_arrays, scaler_from
 from mixnorm.eeg.design import Design, default_preparation, prepare
+from mixnorm.eeg.event_scores import Scores
 from mixnorm.eeg.evidence import USUAL_CORRELATION, FlashEvidence, flash_correlation
-from mixnorm.eeg.left_out import LeftOut
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.readers.dispatch import read_recording
 from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
@@ -28,9 +27,6 @@ from mixnorm.estimators.settings import SETTINGS
 from mixnorm.estimators.svc import GroupSVC
 from mixnorm.estimators.svc_cv import GroupSVCCV
 
-_LEARNED = ("lower_", "upper_", "center_", "scale_")
-# The arrays of the classifier, in the file of the decoder.
-NESTED = "classifier/"
 # A model file can name only these classes: loading must not execute what the file chooses.
 _CLASSIFIERS = {"GroupSVC": GroupSVC, "GroupSVCCV": GroupSVCCV}
 
@@ -69,48 +65,6 @@ def default_classifier(method: str = "svm-noise", **options: Any) -> GroupSVCCV:
             f"{method!r} instead."
         )
     return GroupSVCCV(**({"cv": InOrder()} | SETTINGS[method] | options))
-
-
-@dataclass(frozen=True)
-class Scores:
-    """One score per event of a recording, in the order of the events.
-
-    Attributes
-    ----------
-    onset : (n,) float array
-        Seconds from the start of the recording; for epochs the number of the trial.
-    score : (n,) float array
-        Positive scores indicate a target; NaN where the trial cannot be used.
-    target, stimulus, character : (n,) int arrays
-        As in `Events`.
-    reason : (n,) array of str
-        Why there is no score; "" where there is one.
-    left_out : LeftOut
-        Counts the trials without a score.
-
-    See Also
-    --------
-    Decoder.predict : Computes them.
-
-    Examples
-    --------
-    >>> from mixnorm.eeg import Decoder, simulated_recording
-    >>> recording = simulated_recording(60, n_channels=3, n_informative=2)
-    >>> scores = Decoder.fit(recording).predict(recording)
-    >>> len(scores), bool(scores.score[scores.target == 1].mean() > scores.score[scores.target == 0].mean())
-    (60, True)
-    """
-
-    onset: NDArray[np.float64]
-    score: NDArray[np.float64]
-    target: NDArray[np.int64]
-    stimulus: NDArray[np.int64]
-    character: NDArray[np.int64]
-    reason: NDArray[np.str_]
-    left_out: LeftOut = field(repr=False)
-
-    def __len__(self) -> int:
-        return len(self.score)
 
 
 @dataclass(frozen=True)
@@ -404,7 +358,7 @@ class Decoder:
             "training": None if self.training is None else self.training.to_dict(),
             "flash_correlation": self.flash_correlation,
         }
-        own = {"times": self.times, **{f"scaler/{name}": array for name, array in scaler_arrays(self.scaler).items()}}
+        own = {"times": self.times, **scaler_arrays(self.scaler, "scaler/")}
         check_decoder(header | own, self.classifier)
         header |= {"classifier_class": type(self.classifier).__name__, "classifier": inner}
         return header, own | {f"{NESTED}{name}": array for name, array in arrays.items()}
@@ -418,28 +372,17 @@ class Decoder:
         classifier = nested_classifier(header, nested, _CLASSIFIERS)
         check_decoder(values, classifier)
         preparation = Preparation.from_dict(values["preparation"])
-        scaler = scaler_from(preparation, {name: values[f"scaler/{name}"] for name in _LEARNED})
         return cls(
             preparation=preparation,
             sfreq=np.nan if values["sfreq"] is None else float(values["sfreq"]),
             ch_names=tuple(values["ch_names"]),
             feature_names=tuple(values["feature_names"]),
             times=values["times"],
-            scaler=scaler,
+            scaler=scaler_from(preparation, values, "scaler/"),
             classifier=classifier,
             flash_correlation=values.get("flash_correlation", USUAL_CORRELATION),  # not in earlier versions
             training=None if values.get("training") is None else Training.from_dict(values["training"]),
         )
-
-
-def nested_classifier(header: dict[str, Any], arrays: dict[str, NDArray], classes: dict[str, Any]) -> Any:
-    """The fitted classifier in the file of a decoder, of one of some classes."""
-    name, own = header.get("classifier_class"), header.get("classifier")
-    if not isinstance(name, str) or name not in classes:
-        raise SchemaError(f"A decoder holds one of {', '.join(classes)}, but this one holds {shown(name)}.")
-    if not isinstance(own, dict):
-        raise SchemaError("'classifier' is missing.")
-    return classes[name]._from_archive(own, arrays)
 
 
 def _correlation(model: Any, design: Design) -> float:
@@ -448,19 +391,3 @@ def _correlation(model: Any, design: Design) -> float:
     if scores is None or len(scores) != len(design):
         return USUAL_CORRELATION
     return flash_correlation(scores, design.y, design.stimulus, design.character)
-
-
-def scaler_arrays(scaler: ChannelScaler) -> dict[str, NDArray]:
-    """What a scaler learned, by name."""
-    return {name: getattr(scaler, name) for name in _LEARNED}
-
-
-def scaler_from(preparation: Preparation, arrays: dict[str, NDArray]) -> ChannelScaler:
-    """Return the scaler of a preparation with what `scaler_arrays` gave."""
-    scaler = preparation.scaler()
-    for name in _LEARNED:
-        setattr(scaler, name, arrays[name])
-    scaler.n_channels_in_ = len(scaler.scale_)
-    # The limits concern training trials only, and are not stored.
-    scaler.limits_ = np.full(len(scaler.scale_), np.inf)
-    return scaler

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.amplitudes import check_units
 from mixnorm.eeg.cutting import Cut, cut
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.left_out import BEYOND, LeftOut, nothing_left_out
 from mixnorm.eeg.preparation import Preparation
-from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording, RecordingError
+from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
 from mixnorm.eeg.rejection import peak_to_peak
 from mixnorm.eeg.sources import as_recordings
 

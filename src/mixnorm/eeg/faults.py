@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.preparation import SampleGrid
 from mixnorm.eeg.recording import EpochedRecording, Recording
+from mixnorm.eeg.sample_grid import SampleGrid
 
 #: Kinds of faults of a trial, the most serious first; a trial with several counts as the first of them.
 OUTSIDE, MARKED, LOST, FLAT = KINDS = ("outside", "marked", "lost", "flat")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.faults import FLAT, LOST, MARKED, OUTSIDE
-from mixnorm.eeg.recording import UNKNOWN
 
 #: Kind of a trial that is beyond the peak-to-peak limit.
 BEYOND = "beyond"

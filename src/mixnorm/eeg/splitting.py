@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import BaseCrossValidator
 
 from mixnorm.eeg.design import Design
-from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.estimators.calibration import Calibration
 
 #: Default number of folds of characters or blocks.

@@ -25,8 +25,8 @@ from mixnorm.eeg import (
     simulated_cohort,
     simulated_p300,
 )
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.readers.moabb_sets import PREFIX
-from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.study.canonical import canonical, known, sha256
 from mixnorm.study.plan import DatasetPlan, PlanError
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixnorm.eeg import Design
-from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.splitting import dealt
 from mixnorm.study.canonical import sha256
 from mixnorm.study.plan import Plan, PlanError

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from mixnorm.eeg import Design
-from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.execution.batching import together
 from mixnorm.study.data import Data, Part
 from mixnorm.study.methods import METHODS, Outcome, Training

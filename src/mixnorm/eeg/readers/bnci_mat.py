@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import Events
 from mixnorm.eeg.readers.guard import numeric, whole_numbers
 from mixnorm.eeg.readers.matlab import channels_first, struct, structs, texts
 from mixnorm.eeg.readers.options import (
@@ -28,7 +29,7 @@ from mixnorm.eeg.readers.options import (
     who_from_path,
 )
 from mixnorm.eeg.readers.triggers import rises, trigger_labels
-from mixnorm.eeg.recording import Events, Recording, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import Recording, RecordingError, positions_or_ideal
 
 SFREQ = 256.0
 CH_NAMES_2015_003 = ("Fz", "Cz", "P3", "Pz", "P4", "PO7", "Oz", "PO8")

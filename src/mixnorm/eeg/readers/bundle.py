@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from mixnorm.eeg.events import Events
 from mixnorm.eeg.readers.guard import load_npz, whole_numbers
 from mixnorm.eeg.readers.options import NOBODY, ReadOptions, subject_of
-from mixnorm.eeg.recording import EpochedRecording, Events, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import EpochedRecording, RecordingError, positions_or_ideal
 
 _REQUIRED = ("X", "y", "ch_names", "times")
 _LAYOUT = (*_REQUIRED, "subject", "session", "stimulus", "character")

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import Events
 from mixnorm.eeg.readers.guard import numeric, whole_numbers
 from mixnorm.eeg.readers.options import ReadOptions, who_from_path
-from mixnorm.eeg.recording import Events, Recording, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import Recording, RecordingError, positions_or_ideal
 
 SFREQ = 2048.0
 #: Seconds from the first sample to the first flash.

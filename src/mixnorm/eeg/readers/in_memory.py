@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from mixnorm.eeg.events import Events
 from mixnorm.eeg.readers.bundle import from_arrays
 from mixnorm.eeg.readers.mne_files import from_epochs, from_raw
 from mixnorm.eeg.readers.options import NOBODY, ReadOptions, who_from_path
-from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError, positions_or_ideal
 
 _CONTINUOUS = ("signal", "ch_names", "sfreq", "onset")
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import UNKNOWN, Events
 from mixnorm.eeg.readers.guard import numeric, whole_numbers
 from mixnorm.eeg.readers.matlab import leaves, texts
 from mixnorm.eeg.readers.options import (
@@ -34,7 +35,7 @@ from mixnorm.eeg.readers.options import (
 )
 from mixnorm.eeg.readers.recipe import nearest, parsed
 from mixnorm.eeg.readers.triggers import rises, trigger_labels
-from mixnorm.eeg.recording import UNKNOWN, Events, Recording, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import Recording, RecordingError, positions_or_ideal
 
 KEYS = ("signal", "labels", "codes", "onsets", "characters", "rate", "names", "unit")
 UNITS = {"µV": 1.0, "uV": 1.0, "mV": 1e3, "V": 1e6, "nV": 1e-3}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import BadSpan, Events
 from mixnorm.eeg.readers.guard import check_expansion, check_size, mat_declared_bytes, reading, refuse_links, require
 from mixnorm.eeg.readers.options import (
     Labels,
@@ -22,7 +23,7 @@ from mixnorm.eeg.readers.options import (
     tagged_numbers,
     who_from_path,
 )
-from mixnorm.eeg.recording import BadSpan, EpochedRecording, Events, Recording, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError, positions_or_ideal
 
 if TYPE_CHECKING:
     import mne

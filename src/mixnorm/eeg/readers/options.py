@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.recording import UNKNOWN, RecordingError
+from mixnorm.eeg.events import UNKNOWN
+from mixnorm.eeg.recording import RecordingError
 
 #: What to do with events whose labels are not known.
 UNLABELLED = "to score it without labels, give unlabelled=True"

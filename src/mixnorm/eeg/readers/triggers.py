@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.readers.options import UNLABELLED, Labels, ReadOptions
-from mixnorm.eeg.recording import UNKNOWN, RecordingError
+from mixnorm.eeg.recording import RecordingError
 
 
 def rises(course: NDArray[np.int64]) -> NDArray[np.int64]:

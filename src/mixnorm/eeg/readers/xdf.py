@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import Events
 from mixnorm.eeg.readers.guard import check_size, reading, require
 from mixnorm.eeg.readers.mne_files import labelled_events
 from mixnorm.eeg.readers.options import ReadOptions, labels_of, who_from_path
 from mixnorm.eeg.readers.recipe import nearest, parsed
-from mixnorm.eeg.recording import Events, Recording, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import Recording, RecordingError, positions_or_ideal
 
 KEYS = ("signal", "events")
 #: Microvolts per unit; LSL recommends "microvolts".

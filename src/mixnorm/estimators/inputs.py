@@ -81,9 +81,12 @@ def all_or_nothing(fit: Callable) -> Callable:
 
     @wraps(fit)
     def guarded(self, *args, **kwargs):
+        # A model that was fitted before stays usable if a new fit fails half-way or is interrupted (Ctrl-C).
         before = dict(vars(self))
         X = args[0] if args else kwargs.get("X")
         try:
+            # Here, and not where X is read: y, sample_weight and everything else given per trial must lose the same
+            # trials.
             if is_mne(X) and not _has_listed_splits(self):
                 args, kwargs = without_marked(X, args, kwargs)
             if _is_plain(X):
@@ -100,6 +103,7 @@ def all_or_nothing(fit: Callable) -> Callable:
 
 def _has_listed_splits(estimator) -> bool:
     cv = getattr(estimator, "cv", None)
+    # A splitter computes its splits from the trials that are left; listed splits have numbers of the trials as given.
     return not hasattr(cv, "split") and np.iterable(cv)
 
 
@@ -131,14 +135,17 @@ def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.
         trials = _read_epochs(X)
         if is_mne(X):
             check_marks(X)
+        # y is checked as `validate_data` does it for a matrix.
         if y is not None:
             y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"), warn=True)
         _same_length(trials.matrix, y, estimator)
         estimator.n_features_in_ = trials.matrix.shape[1]
+        # left by an earlier fit on a DataFrame, and wrong for epochs
         if hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
     else:
         _refuse_strings(X)
+        # NaN and infinity are refused below, by an error that names the trial and the feature.
         X, y = validate_data(
             estimator, X, y, dtype=[np.float64, np.float32], ensure_all_finite=False, multi_output=False
         )
@@ -164,6 +171,7 @@ def read_predict(estimator, X, needed=None) -> Trials:
         return trials
     _refuse_strings(X)
     if needed is not None:
+        # Before `validate_data`, which would refuse columns that are missing or in another order.
         X = match_columns(estimator, X, needed)
     X = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
     # a matrix for a model of epochs holds them flattened, channel by channel
@@ -191,6 +199,7 @@ def _read_epochs(X) -> Trials:
         X, names, recording = read_mne(X)
     _refuse_strings(X)
     X = check_array(X, allow_nd=True, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_features=1)
+    # `check_array` refuses an array without trials, but of three axes it does not look at the others.
     if X.ndim != 3 or 0 in X.shape:
         raise ValueError(f"Epochs must have the shape (trials, channels, times) without a 0, but got {X.shape}.")
     flat = X.reshape(len(X), -1).astype(np.float64, copy=False)
@@ -228,6 +237,7 @@ def _reorder(trials: Trials, names: tuple[str, ...], needed) -> Trials:
             f"The model needs channels that the epochs do not have: {', '.join(missing)}. "
             f"The epochs have {', '.join(own)} (channels marked as bad do not count)."
         )
+    # Zeros and not NaN in channels that are not needed: their weights are 0, and 0 · NaN would be NaN.
     matrix = np.zeros((len(trials.matrix), len(names), shape[1]))
     matrix[:, used] = trials.matrix.reshape(-1, *shape)[:, [own.index(names[place]) for place in used]]
     return Trials(matrix.reshape(len(matrix), -1), tuple(names), (len(names), shape[1]), trials.dtype)
@@ -239,6 +249,7 @@ def _refuse_strings(X) -> None:
         return
     values = np.asarray(X) if not hasattr(X, "dtype") and not hasattr(X, "columns") else X
     if hasattr(values, "columns"):
+        # A numeric table ends here; only one with text or objects is searched column by column.
         table = np.asarray(values)
         if table.dtype.kind not in "OUS":
             return
@@ -249,6 +260,7 @@ def _refuse_strings(X) -> None:
     if values.dtype.kind in "US":
         shown = values.ravel()[:1].tolist()
         raise ValueError(f"X must be numeric, but it holds strings such as {shown[0]!r}; convert them first.")
+    # Only here every value is looked at: an array of objects can be numeric except for one cell.
     if values.dtype.kind == "O":
         for place, value in np.ndenumerate(values):
             if isinstance(value, str | bytes):

@@ -43,6 +43,7 @@ class Objective:
         """Return the objective that an estimator's parameters describe, at one q, one ridge and one window share."""
         noise, windows = as_noise(getattr(estimator, "noise", None)), getattr(estimator, "windows", None)
         share = check_window_share(window_share, windows, estimator.penalty, q, getattr(estimator, "adaptive", False))
+        # Estimators without these parameters (baselines of several subjects) have the objective of the paper.
         own = cls.without_noise(estimator, q)
         return replace(own, noise=noise, ridge=ridge, windows=windows, window_share=share)
 
@@ -68,6 +69,7 @@ class Objective:
 
     def plain_stack(self, trials: Trials, signs: np.ndarray, weights: np.ndarray) -> Stack:
         """Return the K problems without windows."""
+        # The same stack serves every q, ridge and window share of a grid: only the penalty is replaced (`penalised`).
         groups = trials.groups(self.groups)
         beta = check_group_weights(self.group_weights, groups, self.penalty)
         if self.fit_intercept:
@@ -94,7 +96,10 @@ class Objective:
             raise ValueError(
                 f"noise has no effect with penalty={self.penalty!r} and ridge=0: set ridge > 0, or use penalty='l2'."
             )
+        # Sensors that are forbidden or constant leave the covariance, which they could make singular. The weights of
+        # windows stand behind those of the sensors and are not meant.
         covered = np.isfinite(stack.group_weights[0, : stack.groups.n_groups, -1])
+        # no sensor can be chosen, so that there is nothing to whiten
         if not covered.any():
             return None
         noise = Noise(self.noise, stack.X[0, 0], stack.y[0, 0], sample_weight, stack.groups, covered)
@@ -195,6 +200,7 @@ def check_alphas(
     difference of the class means, which is a useful classifier. ``has_noise`` says whether there is noise where it is
     not in ``quadratic``.
     """
+    # True is an int in Python, but alphas=True is a mistake
     if isinstance(alphas, int | np.integer) and not isinstance(alphas, bool):
         if alphas < 1:
             raise ValueError(
@@ -203,6 +209,7 @@ def check_alphas(
         largest = largest_alpha(stack, quadratic)
         has_noise = quadratic is not None if has_noise is None else has_noise
         top = NOISE_ALPHA_RATIO * largest if has_noise and not stack.penalty.is_norm else largest
+        # One alpha is the largest; a geometric grid of one point would give the smallest.
         return np.geomspace(top, ALPHA_RATIO * largest, alphas) if alphas > 1 else np.array([top])
     values = np.asarray(alphas, dtype=float)
     if values.ndim != 1 or not len(values):
@@ -238,7 +245,9 @@ def solve_with(
 
 def warn_unconverged(solutions: Iterable[Solution], tol: float, stacklevel: int = 3) -> None:
     """Warn once if any solution did not reach ``tol``; ``stacklevel`` makes the warning point to the user's line."""
+    # One warning for a whole grid: a warning per alpha and fold would hide all others.
     worst = max(float(s.gap.max()) for s in solutions)
+    # not `worst > tol`, which a gap of NaN would pass
     if not worst <= tol:
         warnings.warn(
             f"The solver stopped at a relative duality gap of {worst:.2e}, above tol={tol:.2e}: increase max_iter if "

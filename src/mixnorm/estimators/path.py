@@ -146,6 +146,7 @@ def group_svc_path(
     >>> bool(path.dual_gaps.max() < 1e-6)
     True
     """
+    # A function has no estimator to note the features on; an empty one takes them.
     trials, classes, signs, weights = read_training(BaseEstimator(), X, y, sample_weight)
     check_both_classes(weights, signs, classes)
     share = check_window_share(window_share, windows, penalty, q, adaptive=False)

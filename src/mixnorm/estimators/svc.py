@@ -28,6 +28,7 @@ class SingleSubject(LinearSensorClassifier):
 
     def _keep_noise(self, quadratic: Quadratic | None) -> None:
         """Keep what `noise_` is computed from, without the trials."""
+        # The metric alone: the noise of the fit also holds a reference to all trials, which would keep them in memory.
         self._noise = None if quadratic is None or quadratic.noise is None else quadratic.noise.last()
 
     def _keep_pattern(self, trials: Trials, weights: np.ndarray) -> None:
@@ -44,6 +45,7 @@ class SingleSubject(LinearSensorClassifier):
     def patterns_(self) -> np.ndarray:
         """Patterns (times, channels): how strongly each feature follows the score (see `haufe_pattern`)."""
         check_is_fitted(self)
+        # AttributeError, so that hasattr(model, "patterns_") is False, as for any attribute that is missing
         if "_pattern" not in vars(self):
             raise AttributeError(
                 f"This {type(self).__name__} has no patterns_: it was loaded from a file of version 0.1, which does "
@@ -252,6 +254,7 @@ class GroupSVC(SingleSubject):
         GroupSVC
             The fitted classifier.
         """
+        # Parameters first: an error in them should not wait until the data are read.
         alpha, options = check_alpha(self.alpha), SolverOptions.of(self)
         objective = Objective.of(self, self.q, self.ridge, self.window_share)
         trials, self.classes_, signs, weights = read_training(self, X, y, sample_weight)
@@ -264,10 +267,12 @@ class GroupSVC(SingleSubject):
         solution = solve_with(quadratic, stack, alphas, options)[0]
         solved = [solution]
         if self.adaptive:
+            # The second stage keeps alpha: the weights are divided by their geometric mean, so that its meaning stays.
             stack = second_stage(stack, solution, objective.q)
             solution = solve_with(quadratic, stack, alphas, options)[0]
             solved.append(solution)
         else:
+            # With the adaptive norm, `second_stage` warns of the same.
             warn_zero_model(alpha, solution, stack, quadratic)
         warn_unconverged(solved, self.tol, stacklevel=TO_THE_USER)
         self._keep(trials, stack, solution, objective.norm_order)
@@ -300,6 +305,7 @@ def second_stage(stack: Stack, first: Solution, q: float) -> Stack:
 
 def warn_zero_model(alpha: float, solution: Solution, stack: Stack, quadratic: Quadratic | None = None) -> None:
     """Warn if alpha is at or above alpha_max, and give alpha_max."""
+    # ℓ2 selects all sensors at any alpha, and sensors of weight 0 are selected in any case.
     if solution.W.any() or not stack.penalty.is_norm or stack.has_unpenalised:
         return
     top = largest_alpha(stack, quadratic)

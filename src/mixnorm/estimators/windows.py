@@ -47,6 +47,7 @@ def _equal_windows(number: int, groups: Groups) -> Groups:
             f"Invalid value for the 'windows' parameter. Allowed are numbers of windows from 1 to the number of "
             f"samples, {n_samples}, but got {number}."
         )
+    # The features of a sensor need not be adjacent columns; the layout says which sample a column is.
     index = np.empty(groups.n_features, dtype=np.intp)
     index[groups.layout] = equal_windows(number, n_samples)
     return Groups(np.arange(number), index)
@@ -54,6 +55,7 @@ def _equal_windows(number: int, groups: Groups) -> Groups:
 
 def equal_windows(number: int, n_samples: int) -> np.ndarray:
     """Window of every sample, (n_samples,): so many windows of equal length, to within one sample."""
+    # Integer arithmetic spreads the remainder evenly: lengths differ by at most one sample.
     return np.arange(n_samples) * number // n_samples
 
 
@@ -83,6 +85,7 @@ def _from_samples(labels: np.ndarray, shape: tuple[int, int]) -> Groups:
             f"windows must hold one label per sample: the epochs have {shape[1]} samples, but windows has "
             f"{len(labels)} labels."
         )
+    # features are channel-major: the samples of one channel after those of another
     return _in_order(np.tile(labels, shape[0]))
 
 
@@ -103,6 +106,7 @@ def _checked_labels(windows: Any) -> np.ndarray:
 def _in_order(labels: np.ndarray) -> Groups:
     """Windows by the labels of features, in the order in which they first appear: that of time."""
     try:
+        # `np.unique` sorts labels as text ("late" before "middle"); windows are shown in order of time.
         unique, first, index = np.unique(labels, return_index=True, return_inverse=True)
     except TypeError as error:
         raise ValueError(

@@ -100,9 +100,11 @@ def solve(
     list of A Solution
         In the order of the alphas.
     """
+    # Several data sets at once are stacked already, and crossed groups are solved on the host one by one.
     collector = COLLECTOR.get()
     if collector is not None and stack.shape[0] == 1 and stack.penalty.is_separable:
         return collector.submit(stack, alphas, similarities, options)
+    # A device solves all columns together; parallel jobs would only compete for it.
     if current_sender() is not None or effective_n_jobs(n_jobs) == 1:
         return solve_directly(stack, alphas, similarities, options)
     return _in_parallel(stack, (alphas, similarities), options, n_jobs)
@@ -113,6 +115,7 @@ def _in_parallel(
 ) -> list[Solution]:
     """Solve the columns of a stack in parallel jobs, or its data sets if each has only one column."""
     B, K = stack.shape[0], stack.shape[-1]
+    # With noise each fold is a data set of its own (K = 1), and the data sets are divided instead of the columns.
     by_column = K > 1 or B == 1
     cells = (
         [(np.arange(B), np.array([k])) for k in range(K)] if by_column else [(np.array([i]), [0]) for i in range(B)]
@@ -135,6 +138,7 @@ def solve_directly(stack: Stack, alphas: Array, similarities: Array | None, opti
     """
     if current_sender() is None or not stack.penalty.is_separable:  # penalties of crossed groups are for the host
         return _solve_in_order(stack, alphas, similarities, options)
+    # The trials of a stack that was merged before are on the device already; `to_device` leaves them.
     there = replace(stack, **{name: to_device(getattr(stack, name)) for name in _ARRAYS})
     if stack.metric is not None:
         there = replace(there, metric=stack.metric.map(to_device))
@@ -152,11 +156,14 @@ def _solve_in_order(stack: Stack, alphas: Array, similarities: Array | None, opt
     conditioned = condition(stack)
     stack, alphas = conditioned.stack, conditioned.alphas(alphas)
     similarities = conditioned.similarities(similarities)
+    # Problems may have alphas of their own (B, K); the order of the path is one for all.
     order = np.argsort(-to_numpy(alphas).max(axis=(1, 2)), kind="stable")
     xp = namespace(alphas)
     there = like(alphas, order, dtype=xp.int64)
     grids = [None if grid is None else xp.take(grid, there, axis=0) for grid in (alphas, similarities)]
     solver = SOLVERS["newton" if options.solver == "auto" else options.solver]
+    # "newton" is one method with three engines; the penalty and the kind of arrays decide which of them can solve a
+    # stack.
     if solver is Newton and not stack.penalty.is_separable:
         solver = WindowsNewton
     elif solver is Newton and not is_numpy_array(stack.X):

@@ -176,6 +176,7 @@ class Either:
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
         """As in `Kind`."""
+        # All are asked, because the most telling of their messages is shown.
         problems = [kind.problem(value, sizes) for kind in self.kinds]
         if None in problems:
             return None
@@ -205,6 +206,7 @@ class Many:
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
         """As in `Kind`."""
+        # `tolist` gives Python's numbers and strings, which the kinds check for.
         if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biufU":
             value = value.tolist()
         if not isinstance(value, list | tuple) or not self.least <= len(value) <= self.most:
@@ -280,6 +282,7 @@ class Array:
         """As in `Kind`."""
         if not isinstance(value, np.ndarray) or value.dtype.kind not in self.types:
             return _unfit(self, value)
+        # float16 and the long double of some platforms have other ranges, and BLAS does not take them.
         if value.dtype.kind == "f" and value.dtype.itemsize not in (4, 8):
             return f"must have floats of 4 or 8 bytes, but its type is {value.dtype}"
         return self._shape_problem(value, sizes) or self._value_problem(value, sizes)
@@ -297,6 +300,7 @@ class Array:
                 return f"must have the axes {self._axes()}, but its shape is {value.shape}"
             if isinstance(axis, str) and found.setdefault(axis, length) != length:
                 return f"must have the axes {self._axes()}, but its shape is {value.shape}"
+        # Letters are noted only after the whole shape fits, so that a wrong array does not blame the next one.
         for letter, length in found.items():
             if sizes.get(letter, length) != length:
                 known = f"{letter} = {sizes[letter]}"
@@ -313,6 +317,7 @@ class Array:
             return None
         high = self.high if self.below is None else sizes[self.below] - 1
         low, most = value.min().item(), value.max().item()  # NaN where any value is NaN
+        # min and max of an array with NaN are NaN, so that one pass finds it
         if math.isnan(low):
             return "must not contain NaN"
         if not (self.low <= low and most <= high):
@@ -358,12 +363,14 @@ class Record:
         """As in `Kind`."""
         if not isinstance(value, Mapping):
             return _unfit(self, value)
+        # First of all: a file of a later version should be recognised as such, and not by a detail that changed.
         unknown = [name for name in value if name not in self.required and name not in self.optional]
         if unknown:
             return f"{shown(unknown[0])} is unknown; a later version of mixnorm may have written it"
         missing = [name for name in self.required if name not in value]
         if missing:
             return f"{missing[0]!r} is missing"
+        # Required entries first, because they define the sizes that optional ones refer to.
         for name, kind in {**self.required, **self.optional}.items():
             problem = kind.problem(value[name], sizes) if name in value else None
             if problem is not None:

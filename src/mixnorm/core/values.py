@@ -24,6 +24,7 @@ def shown(value: Any) -> str:
 def is_number(value: Any) -> bool:
     """Whether a value is a number that a float can hold; NaN and truth values are none."""
     if isinstance(value, int):
+        # a larger integer would overflow where it is compared with floats or stored in an array
         return not isinstance(value, bool) and abs(value) <= MOST
     return isinstance(value, float) and not math.isnan(value)
 
@@ -32,6 +33,7 @@ def is_unicode(value: str | np.ndarray) -> bool:
     """Whether text can be written: it has no lone surrogates, and an array no code beyond the last character."""
     if isinstance(value, str):
         return not any("\ud800" <= character <= "\udfff" for character in value)
+    # The bytes and not the strings: NumPy raises an error for a code that is no character.
     codes = np.frombuffer(value.astype(value.dtype.newbyteorder("=")).tobytes(), np.uint32)
     return not np.any((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF)))
 

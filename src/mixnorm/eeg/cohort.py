@@ -105,6 +105,7 @@ class CohortDecoder:
             With a decoder for every subject of the design.
         """
         X, y, groups = design.to_sklearn()
+        # in the order of the recordings, unlike np.unique
         names = list(dict.fromkeys(design.subject.tolist()))
         if len(names) < 2:
             raise ValueError(
@@ -114,6 +115,8 @@ class CohortDecoder:
         scalers, scaled = {}, np.empty_like(X)
         for name in names:
             mine = design.subject == name
+            # Amplitudes differ between people and caps: each subject has a scale of its own before subjects are
+            # compared.
             scalers[name] = design.preparation.scaler().fit(X[mine])
             scaled[mine] = scalers[name].transform(X[mine])
         model = default_joint_classifier() if classifier is None else classifier
@@ -166,6 +169,7 @@ class CohortDecoder:
         # All channels: `adapt` takes trials of the shape of the joint fit, whatever its classifiers use of them.
         matched = [self._plain().matched(recording, self.ch_names) for recording in recordings]
         design = prepare(matched, self.preparation)
+        # Trials without a label help here too: a scale needs none.
         scaler = self.preparation.scaler().fit(design.X)
         known = (design.y != UNKNOWN) & labels
         model = MultiTaskGroupSVCCV._from_archive(*self.classifier._to_archive())  # a copy that `adapt` may change
@@ -189,6 +193,7 @@ class CohortDecoder:
         if np.bincount(y, minlength=2).min() < _FEWEST_TO_CALIBRATE:
             return None
         scores = np.empty(len(y))
+        # The scaler is learned without the held-out trials as well, as it will be for new ones.
         for train, test in InOrder().split(X, groups=groups):
             scaler = self.preparation.scaler().fit(X[train])
             scores[test] = model._adapted_scores(scaler.transform(X[train]), y[train], scaler.transform(X[test]))
@@ -203,6 +208,7 @@ class CohortDecoder:
 
     def _to_archive(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         """Header (plain JSON) and arrays for `mixnorm.save`: those of a decoder, and a scaler for each subject."""
+        # Any of the scalers will do here; those of all subjects are stored below.
         header, arrays = replace(
             self._plain(), scaler=next(iter(self.scalers.values())), classifier=self.classifier
         )._to_archive()
@@ -222,6 +228,7 @@ class CohortDecoder:
         scalers = {}
         for place, subject in enumerate(subjects):
             prefix = f"scaler-{place}/"
+            # Taken out one by one, so that an array that belongs to no subject is noticed at the end.
             learned = {name.removeprefix(prefix): own.pop(name) for name in list(own) if name.startswith(prefix)}
             values = others | {f"scaler/{name}": array for name, array in learned.items()}
             check_decoder(values | {"times": arrays.get("times")}, classifier)

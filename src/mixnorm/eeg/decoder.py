@@ -169,11 +169,13 @@ class Decoder:
         """
         X, y, groups = design.to_sklearn()
         scaler = design.preparation.scaler().fit(X)
+        # Rejected trials are left out of training only; a trial to be scored is always scored.
         kept = scaler.accepted(X, y)
         if classifier is None:
             classifier = default_classifier()
         model = fitted(classifier, scaler.transform(X[kept]), y[kept], groups[kept])
         needed = tuple(ch_names or design.ch_names)
+        # `ch_names` has the channels of the reference too, which `design` no longer has: a new recording needs them.
         fields = design.preparation, design.sfreq, needed, design.ch_names, design.times, scaler, model
         return cls(*fields, _correlation(model, design))
 
@@ -243,6 +245,7 @@ class Decoder:
         missing = [name for name in needed if name not in recording.ch_names]
         if missing:
             raise self._missing(recording, missing)
+        # Amplifiers and files give rates such as 511.9999 Hz; epochs of one sample have no rate.
         if not np.isclose(recording.sfreq, self.sfreq, rtol=1e-6, equal_nan=True):
             raise RecordingError(
                 recording.source,
@@ -288,12 +291,14 @@ class Decoder:
             # `reason` and `left_out` say which events have no score.
             warnings.filterwarnings("ignore", ".*trials are left out", RuntimeWarning)
             part = cut(recording, self.preparation)
+        # Epochs are used as they are cut: only their sample times say whether they are those of training.
         if len(part.times) != len(self.times) or not np.allclose(part.times, self.times, atol=1e-9):
             raise RecordingError(
                 recording.source,
                 f"its {len(part.times)} sample times are not the {len(self.times)} of the model",
                 "cut it as the training trials were",
             )
+        # A recording may have the channels in any order, and need not have those without a weight.
         rows = [part.ch_names.index(self.feature_names[feature]) for feature in self.used]
         if self.preparation.scaling != "none":  # which learns no scale to compare with
             check_unit_of(recording.source, part.X[:, rows], self.scaler.scale_[self.used])
@@ -360,6 +365,7 @@ class Decoder:
         }
         own = {"times": self.times, **scaler_arrays(self.scaler, "scaler/")}
         check_decoder(header | own, self.classifier)
+        # after the check, which is for the values of the decoder itself
         header |= {"classifier_class": type(self.classifier).__name__, "classifier": inner}
         return header, own | {f"{NESTED}{name}": array for name, array in arrays.items()}
 
@@ -388,6 +394,7 @@ class Decoder:
 def _correlation(model: Any, design: Design) -> float:
     """The correlation of flashes from the held-out scores of a fit; the usual value where there are none."""
     scores = getattr(model, "out_of_fold_scores_", None)
+    # Trials that were rejected in training have no held-out score, and the flashes could not be matched.
     if scores is None or len(scores) != len(design):
         return USUAL_CORRELATION
     return flash_correlation(scores, design.y, design.stimulus, design.character)

@@ -73,6 +73,7 @@ def check_decoder(values: Mapping[str, Any], classifier: Any) -> None:
     """Raise a `SchemaError` if the content of a model file is not that of a decoder with this classifier."""
     check(DECODER, values, "decoder")
     shape = len(values["feature_names"]), len(values["times"])
+    # The parts of a file are each valid by themselves; that they belong together is checked here.
     if getattr(classifier, "_epochs_shape", None) != shape:
         raise SchemaError(f"the classifier is not one for trials of {shape[0]} channels and {shape[1]} samples.")
     if not np.array_equal(classifier.groups_, np.arange(shape[0])):

@@ -118,6 +118,7 @@ class Preparation:
             ("reduce", REDUCTIONS),
             ("scaling", SCALINGS),
         ):
+            # Here and not where a value is used: a preparation comes from files and plans, and is used much later.
             if getattr(self, name) not in allowed:
                 raise ValueError(
                     f"Invalid value for the '{name}' parameter. Allowed values are"
@@ -132,6 +133,7 @@ class Preparation:
             span = getattr(self, name)
             if span is None:
                 continue
+            # The class is frozen. JSON and TOML have lists, which are brought to the form that equality compares.
             object.__setattr__(self, name, tuple(None if edge is None else float(edge) for edge in span))
             low, high = getattr(self, name)
             if None not in (low, high) and not low < high:
@@ -146,6 +148,7 @@ class Preparation:
             object.__setattr__(self, "reference", tuple(self.reference))
         for name in ("order", "n_samples", "decimation"):
             value = getattr(self, name)
+            # 2.0 from a file is 2, and 2.5 is an error
             if value is not None and (value != int(value) or value < 1):
                 raise ValueError(f"Invalid value for '{name}': it must be an integer above 0, but got {value}.")
             if value is not None:
@@ -207,6 +210,7 @@ class Preparation:
         Preparation
             All values are checked.
         """
+        # Before the schema, whose message would speak of a later version: here a plan may have a spelling mistake.
         unknown = set(description) - {field.name for field in fields(cls)}
         if unknown:
             raise ValueError(f"Unknown field of a preparation: {', '.join(sorted(unknown))}.")
@@ -284,6 +288,7 @@ class Preparation:
         """
         if self.band is None:
             return None
+        # SciPy's own error speaks of normalised frequencies.
         top = max(edge for edge in self.band if edge is not None)
         if top >= sfreq / 2:
             raise ValueError(f"the sampling rate of {sfreq:g} Hz is too low for a filter up to {top:g} Hz")

@@ -37,6 +37,7 @@ class SampleGrid:
         if baseline is not None:
             baseline = (
                 round(baseline[0] * sfreq),
+                # a baseline of at least one sample, also at a low rate
                 max(round(baseline[1] * sfreq), round(baseline[0] * sfreq) + 1),
             )
         return cls(first, length, baseline, sfreq)
@@ -65,6 +66,7 @@ class SampleGrid:
         """
         first = self.first - self.start
         picked = np.all(self.length == 1)
+        # Nothing is summed, so that no copy is needed for equal bits.
         if picked and self.baseline is None:
             return segment[:, first]
         segment = np.ascontiguousarray(segment)
@@ -74,6 +76,7 @@ class SampleGrid:
         if picked:
             return segment[:, first]
         last = first[-1] + self.length[-1]
+        # means of unequal numbers of samples in one call
         return np.add.reduceat(segment[:, :last], first, axis=1) / self.length
 
 
@@ -82,6 +85,7 @@ def _edges(preparation: Preparation, sfreq: float) -> NDArray[np.int64]:
     start, stop = preparation.window
     count, step = preparation.n_samples, preparation.decimation
     if step is None and count is not None:
+        # The edges are rounded and not the lengths: errors do not add up over the window.
         edges = np.rint(np.linspace(start, stop, count + 1) * sfreq).astype(np.int64)
         if np.any(np.diff(edges) < 1):
             raise ValueError(f"{count} samples do not fit into {stop - start:g} s at {sfreq:g} Hz")

@@ -247,6 +247,7 @@ def simulated_cohort(
     subjects = [f"S{index + 1}" for index in range(n_subjects)]
     own, trials, labels = {}, [], []
     for subject in subjects:
+        # from the electrodes that are not common
         chosen = np.sort(n_common + rng.permutation(len(names) - n_common)[:n_own])
         own[subject] = tuple(names[channel] for channel in chosen)
         y = _labels(n_trials, 0.5, rng)
@@ -304,6 +305,7 @@ def _own_pattern(
 ) -> NDArray[np.float64]:
     """One subject's target response (n_channels, n_times): the common one and its own share."""
     common = gains(len(informative))
+    # A permutation keeps the RMS of the gains: subjects differ in where the response is, not in its size.
     own = (1 - difference) * common + difference * rng.permutation(common)
     pattern = np.zeros((n_channels, len(TIMES)))
     pattern[informative] = np.outer(own, p300_wave(TIMES, latency=0.1 * difference * rng.standard_normal()))

@@ -64,7 +64,9 @@ def simulated_recording(
     seconds = 2.0 + 0.25 * np.arange(n_trials) + 2.0 * character
     onset = np.rint(seconds * sfreq).astype(np.int64)
     n_samples = onset[-1] + round(1.5 * sfreq)
+    # the same decay per second at any rate
     memory = 0.9 ** (256.0 / sfreq)
+    # scaled so that the autoregressive process has a standard deviation of 8 µV
     white = rng.standard_normal((n_channels, n_samples)) * 8.0 * np.sqrt(1 - memory**2)
     signal = scalp_mixing(names, 0.5) @ lfilter([1.0], [1.0, -memory], white, axis=1)
     wave = p300_wave(np.arange(round(sfreq)) / sfreq)
@@ -82,5 +84,6 @@ def _flashes(
     rounds = -(-n_trials // 12)
     stimulus = np.concatenate([rng.permutation(12) + 1 for _ in range(rounds)])[:n_trials]
     character = np.arange(n_trials) // 120
+    # codes 1–6 are rows, 7–12 columns
     attended = rng.integers([1, 7], [7, 13], size=(character[-1] + 1, 2))
     return character, stimulus, np.any(attended[character] == stimulus[:, None], axis=1).astype(np.int64)

@@ -118,6 +118,7 @@ def _constants(decoder: Decoder) -> dict[str, NDArray]:
     scaler, classifier = decoder.scaler, decoder.classifier
     column = {name: getattr(scaler, f"{name}_")[:, None] for name in ("lower", "upper", "center", "scale")}
     weights = np.asarray(classifier.coef_[0], dtype=np.float64)
+    # (1 + score) / 2 as slope and offset, so that both graphs begin alike
     known = _calibration(decoder) or {"slope": 0.5, "intercept": 0.5}
     return {name: np.asarray(value, dtype=np.float64) for name, value in column.items()} | {
         "flat_shape": np.array([-1, len(weights)], dtype=np.int64),

@@ -168,11 +168,13 @@ def score_change(decoder: Decoder, recording: Recording) -> ScoreChange:
     preparation = decoder.preparation.with_(clip=None)
     if preparation.band is not None:
         preparation = preparation.with_(family="butterworth-pair", phase="causal")
+    # BCI2000 has no clipping: limits at infinity make ours the same
     scaler = copy(decoder.scaler)
     scaler.lower_, scaler.upper_ = np.full((2, len(scaler.scale_)), np.inf) * [[-1], [1]]
     ours = decoder.predict(recording).score
     theirs = replace(decoder, preparation=preparation, scaler=scaler).predict(recording).score
     known = np.isfinite(ours)
+    # in standard deviations, because scores have no unit of their own
     change = np.abs(ours - theirs)[known] / ours[known].std()
     return ScoreChange(float(np.mean(change > 1e-9)), float(np.median(change)), float(change.max()))
 
@@ -242,6 +244,7 @@ def _filter_lines(decoder: Decoder) -> list[str]:
 
 def _spatial(decoder: Decoder, names: Sequence[str], needed: Sequence[str]) -> str:
     """The matrix that re-references: one row per channel of the classifier, one column per recorded channel."""
+    # Re-referencing is linear: what it makes of the identity is its matrix.
     referenced, rows = re_referenced(np.eye(len(needed)), needed, decoder.preparation)
     matrix = referenced[[rows.index(name) for name in names]]
     values = " ".join(f"{value:.17g}" for value in matrix.ravel())

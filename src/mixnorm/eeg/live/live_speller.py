@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mixnorm.eeg.decoder import Decoder
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.live.session import LiveScore
 from mixnorm.eeg.readers.options import tagged_numbers
-from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.eeg.speller import Speller
 from mixnorm.eeg.spelling import Stopping
 from mixnorm.eeg.stream_speller import ScoredLetters, StreamLetter

@@ -69,6 +69,7 @@ def _onsets(clock: NDArray[np.float64], n_stimuli: int, path: Path) -> NDArray[n
         raise RecordingError(path, f"{clock.shape} clock times for {n_stimuli} stimuli", "is this an EPFL file?")
     whole = whole_numbers(clock[:, :3], "events", path)
     try:
+        # A session may pass midnight.
         days = np.array([date(*(int(part) for part in day)).toordinal() for day in whole])
     except (ValueError, OverflowError) as error:
         raise RecordingError(
@@ -79,6 +80,7 @@ def _onsets(clock: NDArray[np.float64], n_stimuli: int, path: Path) -> NDArray[n
     seconds = (days - days[0]) * 86400.0 + clock[:, 3:] @ [3600.0, 60.0, 1.0]
     if np.any(np.diff(seconds) <= 0):
         raise RecordingError(path, "events has clock times that do not increase", "is this an EPFL file?")
+    # Clock times say when flashes came relative to each other; only the description says when the first one came.
     return np.rint((seconds - seconds[0] + FIRST_FLASH) * SFREQ).astype(np.int64)
 
 

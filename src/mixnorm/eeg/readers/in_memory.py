@@ -44,6 +44,7 @@ def read_object(source: Any, place: int, options: ReadOptions) -> Recording | Ep
             f"but got {_shown(source)}. For arrays, pass {{'X': …, 'y': …, 'ch_names': …, 'times': …}} or "
             "{'signal': …, 'ch_names': …, 'sfreq': …, 'onset': …, 'target': …}."
         )
+    # mne.Epochs have event_id, mne.io.Raw does not
     name, who, notes = _named(source, place, options)
     return (from_epochs if hasattr(source, "event_id") else from_raw)(source, options, name, who, notes)
 
@@ -58,6 +59,7 @@ def _renamed(recording: Recording | EpochedRecording, options: ReadOptions) -> R
 
 def _named(source: Any, place: int, options: ReadOptions) -> tuple[str, tuple[str, str], tuple[str, ...]]:
     """Name, subject and session of an MNE object: from the path of its file, or from what MNE knows of the subject."""
+    # Raw has several files, Epochs one; objects that were made in memory have none.
     files = getattr(source, "filenames", None) or (getattr(source, "filename", None),)
     if files[0] is not None:
         subject, session, notes = who_from_path(Path(files[0]), options)

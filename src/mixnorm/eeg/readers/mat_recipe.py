@@ -96,6 +96,7 @@ class _Told:
                 f"{name} has the shape {signal.shape}, not (samples, channels)",
                 f"name another variable; found: {_listing(self.found)}",
             )
+        # A recording has many times more samples than channels, so that its shape says which is which.
         first = signal if signal.shape[0] < signal.shape[1] else signal.T
         return np.ascontiguousarray(first, dtype=np.float64) * UNITS[unit]
 
@@ -139,6 +140,8 @@ class _Told:
 def _events(told: _Told, n_samples: int, options: ReadOptions) -> tuple[Events, tuple[str, ...]]:
     onset, labels, codes, characters = (told.numbers(key) for key in ("onsets", "labels", "codes", "characters"))
     if onset is None:
+        # Codes first: flashes of the same label follow each other more often than flashes of the same code, and
+        # without a 0 between them they would be one event.
         course = codes if codes is not None else labels
         if course is None:
             raise RecordingError(
@@ -222,6 +225,7 @@ def suggested(found: dict[str, Any]) -> str:
     codes = _fitting(courses, ("code", "stim", "flash", "marker"))
     labels = _fitting([name for name in courses if name != codes], ("label", "type", "target", "trig", "class", "y"))
     rest = [name for name in courses if name not in (codes, labels)]
+    # Better a guess that the user can correct than a question mark.
     labels = labels or (rest[0] if rest else "?")
     rate = _fitting(scalars, ("rate", "fs", "freq", "hz")) or (scalars[0] if len(scalars) == 1 else "?")
     parts = [("signal", signal), ("labels", labels), ("codes", codes), ("rate", rate)]

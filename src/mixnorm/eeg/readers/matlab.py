@@ -27,6 +27,7 @@ def structs(value: Any) -> list[dict[str, Any]]:
         return [{name: element[name] for name in value.dtype.names} for element in value.ravel()[:ELEMENTS]]
     if value.dtype.kind != "O":
         return []
+    # A cell array of thousands of cells is data and no list of runs.
     return [inner for element in value.ravel()[:ELEMENTS] for inner in structs(element)[:1]]
 
 

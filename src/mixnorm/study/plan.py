@@ -158,6 +158,7 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        # A plan can come from a file: everything is checked before data are read.
         for name in (self.name, *(dataset.name for dataset in self.datasets)):
             _check_name(name)
         for method in self.methods:
@@ -177,6 +178,7 @@ class Plan:
             _check_whole(f"{self.name}: n_train", number, 2, MOST["n_train"])
         for name in ("alphas", "qs", "similarities"):
             values = getattr(self, name)
+            # similarity 0 is the problem without similarity; alpha and q have no such value
             positive = all(_is_number(value) and (value > 0 or name == "similarities") for value in values)
             if len(values) > MOST["values in a grid"]:
                 raise PlanError(
@@ -237,6 +239,8 @@ class Plan:
             Equal for plans whose results may be in one folder.
         """
         description = self.to_dict()
+        # More splits or methods continue a study. With characters, `splits` is the number of folds, and changes all of
+        # them.
         for name in ("splits", "methods", "about", "scatter_at"):
             if name != "splits" or self.split_by != "character":
                 del description[name]
@@ -281,6 +285,7 @@ def _from_file(path: Path) -> Plan:
     if not path.is_file():
         raise PlanError(f"{path}: this plan file does not exist.")
     try:
+        # one byte more than allowed, to notice a file that is too long without reading all of it
         with open_regular(path) as file:
             content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
@@ -292,6 +297,7 @@ def _from_file(path: Path) -> Plan:
         raise PlanError(f"{path}: not a TOML file ({error}).") from error
     except (ValueError, OSError) as error:
         raise PlanError(f"{path}: {error}") from error
+    # A plan and its data can be moved together, whatever the working directory is.
     beside = [replace(d, source=str(p)) if (p := path.parent / d.source).exists() else d for d in plan.datasets]
     return replace(plan, datasets=tuple(beside))
 
@@ -300,6 +306,7 @@ def _around(source: str) -> Plan:
     """The single-subject protocol on any source."""
     name = source.removeprefix(PREFIX) if source.startswith(PREFIX) else Path(source).resolve().stem
     name = _NOT_IN_NAMES.sub("-", name)
+    # the paper's single-subject methods, which need no other subjects and no optional package
     single = tuple(method for method in BUILT_IN_METHODS if method in METHODS)
     return Plan(name=name, datasets=(DatasetPlan(name, source),), methods=single)
 
@@ -324,6 +331,7 @@ def _plan(description: dict[str, Any]) -> Plan:
     check_datasets(datasets)
     values = {key: _tuple(value) for key, value in description.items()}
     for key in ("n_train", "alphas", "qs", "similarities", "methods"):
+        # One value may stand without brackets, and a grid as {low, high, count}.
         if key in values and not isinstance(values[key], tuple):
             values[key] = _grid(values[key]) if isinstance(values[key], Mapping) else (values[key],)
     for key in ("name", "methods"):

@@ -61,6 +61,7 @@ def predict(model: Path, recording: str, output: Path | None, as_json: bool, **o
             raise ValueError(
                 f"{model}: this is a {type(decoder).__name__}, not a decoder; train one with `mixnorm train`"
             )
+        # A source may be a folder of several runs.
         rows, parts = [], []
         for run in read_recordings(recording, **read_options(options)):
             click.echo(for_terminal(as_options(run.describe()), keep="\n"), err=True)
@@ -122,6 +123,7 @@ def _summary(report: dict[str, Any], left_out: LeftOut, output: Path | None) -> 
 
 def _auc(rows: list[dict[str, Any]]) -> float | None:
     scored = [(row["target"], row["score"]) for row in rows if None not in (row["target"], row["score"])]
+    # None instead of an error: scoring without labels is the usual case.
     if len({target for target, _ in scored}) < 2:
         return None
     return float(roc_auc_score(*zip(*scored, strict=True)))
@@ -131,6 +133,7 @@ def _write_csv(rows: list[dict[str, Any]], output: Path | None) -> None:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS)
     writer.writeheader()
+    # paths are the only text in the table that comes from outside
     writer.writerows({**row, "recording": for_spreadsheet(for_terminal(row["recording"]))} for row in rows)
     if output is None:
         click.echo(text.getvalue(), nl=False)

@@ -137,6 +137,7 @@ class _Map:
     def rows(self) -> NDArray[np.intp]:
         """The chosen electrodes, the one with the largest norm first, as many as there is room for."""
         total = np.linalg.norm(self.norms, axis=1)
+        # stable: electrodes of equal norm keep the order of the cap, in every run
         order = np.argsort(-total, kind="stable")
         return order[total[order] > 0][:_MOST_ROWS]
 

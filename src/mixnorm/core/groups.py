@@ -56,7 +56,7 @@ class Groups:
                 f"{len(given)} labels; label {given.tolist()[n_features]!r} is for feature {n_features}, "
                 "which is not there."
             )
-        # Before np.unique, which would sort NaN to the end and count every NaN as a label of its own.
+        # before np.unique, which would make a group of missing labels
         for feature, label in enumerate(given):
             if label is None or (isinstance(label, float | np.floating) and not np.isfinite(label)):
                 raise ValueError(

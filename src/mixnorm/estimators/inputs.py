@@ -108,7 +108,7 @@ def _has_listed_splits(estimator) -> bool:
 
 
 def _is_plain(X) -> bool:
-    """Whether X is no array of another library than NumPy."""
+    """Whether X is not an array of another library, such as PyTorch."""
     return not is_array(X) or is_numpy_array(X)
 
 

@@ -51,8 +51,7 @@ def class_balance(
         return weights
     positive = signs > 0
     if isinstance(class_weight, str) and class_weight == "balanced":
-        # scikit-learn's "balanced" counts trials and ignores their weights; here a trial of weight 2 must equal two
-        # trials.
+        # A trial of weight 2 must equal two trials: weights are summed, and trials are not counted.
         total = np.array([weights[~positive].sum(), weights[positive].sum()])
         factors = weights.sum() / (2 * total)
     else:

@@ -135,6 +135,7 @@ class SubjectOptions:
 def decoder_for(model: Any, whose: SubjectOptions, recording: str, reading: dict[str, Any]) -> Any:
     """Return the decoder of one subject where a model has several; other models are returned as they are."""
     given = {"--subject": whose.subject, "--adapt": whose.adapt, "--save-adapted": whose.save_adapted}
+    # An option that has no effect is an error: the user would believe the scores to be those of another subject.
     if not isinstance(model, CohortDecoder):
         for option, value in given.items():
             if value is not None:

@@ -87,6 +87,7 @@ def predict(model: Path, recording: str, output: Path | None, as_json: bool, **o
 
 def _rows(source: str, scores: Scores) -> list[dict[str, Any]]:
     """One row per event; None for missing values."""
+    # `tolist` gives Python's numbers, which JSON can hold.
     columns = zip(
         scores.onset.tolist(),
         scores.stimulus.tolist(),

@@ -200,6 +200,7 @@ def text(found: SelectionResult) -> str:
         "",
         *_table(found),
         "",
+        # None leaves a line out; "" is an empty line.
         f"{sentences.headline(recommended)}." if sentences.headline(recommended) else None,
         f"{sentences.few_of(recommended, len(found.sensors))}: {_names(found.montage)}",
         sentences.reason(recommended),

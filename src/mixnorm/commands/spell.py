@@ -151,6 +151,7 @@ def _result(
 ) -> _Result:
     spelled: list[Spelled] = []
     with progress(len(runs), "recordings") as bar:
+        # one by one for the progress bar; characters do not go across recordings
         for run in runs:
             spelled += spell(decoder, [run], speller, stopping, prior)
             bar.update()

@@ -114,6 +114,7 @@ class _Output:
 def _live(decoder: Decoder, model: Path, log: Path | None, output: _Output, asked: dict[str, Any]) -> int:
     """Run until Ctrl+C or the end of `--seconds`; return the number of lost samples."""
     with ExitStack() as stack:
+        # Not through `whole_file`: a log must be on disk while the session runs.
         file = stack.enter_context(log.open("w", encoding="utf-8")) if log else None
         live = _Live(decoder, model, SessionLog(file) if file else None, output, asked)
         try:
@@ -151,6 +152,8 @@ class _Live:
             self.session = self._new_session()
             self.outlets = Outlets(f"mixnorm-{self.model.stem}", self.output.speller is not None)
         else:
+            # An amplifier that was switched off and on may send its channels in another order. The session goes on:
+            # the gap is known from the time stamps.
             self.session.reorder(self.eeg.ch_names)
         eeg, delay = self.eeg, self.session.marker_delay
         if self.log:

@@ -17,6 +17,7 @@ from mixnorm.report.safe_text import for_terminal
 from mixnorm.study import BUILT_IN, Plan, Results, Where, load_plan, read_results, run_study
 from mixnorm.study.letters import letters_to_json
 
+# not 1 or 2, which click uses for errors and for wrong usage
 _NOT_ALL = 3
 # The rest is in the table and in the JSON.
 _MOST_LINES = 10

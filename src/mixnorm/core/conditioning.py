@@ -106,6 +106,7 @@ def condition(stack: Stack) -> Conditioned:
 def _scaled(found: Conditioned, unit: Array) -> Conditioned:
     """Divide the features of every data set by its unit, (B,)."""
     stack, wide = found.stack, unit[:, None, None, None]
+    # alphas and similarities in the new unit, by the rules of the class itself
     own = Conditioned(stack, None, unit)
     stack = replace(
         stack,

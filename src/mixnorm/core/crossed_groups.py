@@ -22,6 +22,7 @@ import numpy as np
 _LEAST, _ROUNDING = 1e-26, 1e-13
 #: Relative difference between both bounds of t² that is rounding.
 _EQUAL = 1e-15
+# three times what the method needs on any data seen so far
 _MOST_STEPS = 80
 #: Least factor by which z s falls in one step, and its least value in units of the lack of s = slack.
 _FASTEST, _HOLD = 1e-3, 0.01
@@ -276,11 +277,13 @@ class _System:
     def solve(self, right: np.ndarray, total: float | None) -> tuple[np.ndarray, float]:
         """Solve for dz; with a total also for the multiplier t of Σ dz = total: matrix dz + t = right."""
         first, second = right[self.first], right[self.second]
+        # Schur complement: the larger family is eliminated, the smaller one solved for, and the larger one follows.
         reduced = np.where(self.fixed, 0.0, second - self.carried @ first)
         dtop = 0.0
         if total is None:
             inner = np.linalg.solve(self._small(), reduced)
         else:
+            # the border is what is left of the row of ones after the elimination
             edge = 1.0 - self.carried.sum(axis=1)
             n = len(edge)
             bordered = np.empty((n + 1, n + 1))

@@ -4,6 +4,7 @@ from mixnorm.core.arrays import Array, namespace
 from mixnorm.core.losses import SquaredHinge
 
 _PLAIN_ITER = 6  # nearly always enough from a good start, and then no bracket is needed
+# far more than halving the bracket needs for all digits of a float
 _MAX_ITER = 200
 
 

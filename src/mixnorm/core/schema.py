@@ -28,6 +28,7 @@ from mixnorm.core.values import HUGE, MOST, in_words, is_label, is_number, is_un
 #: Letter → its value in the check that is under way. "..." stands for the leading axes of an array, a tuple.
 Sizes = dict[str, Any]
 
+# names of sensors, subjects and classes need no deeper nesting, and a file must not exhaust the stack
 _DEEPEST_LABEL = 3
 
 

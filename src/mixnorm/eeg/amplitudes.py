@@ -13,6 +13,7 @@ from mixnorm.eeg.recording import RecordingError
 #: amplifiers, and units by 1000.
 OTHER_UNIT = 100.0
 
+# what a recording is probably in, by its size relative to microvolts
 _UNITS = {1e-6: "volts", 1e-3: "millivolts", 1e3: "nanovolts"}
 
 

@@ -122,6 +122,7 @@ class Design:
         LeftOut
             How many they are, and which channels are beyond the limit.
         """
+        # the limits are those of the scaler, and so the same as in training
         scaler = self.preparation.scaler().fit(self.X)
         beyond = (peak_to_peak(self.X) > scaler.limits_) & (self.preparation.reject is not None)
         out = beyond.any(axis=1)
@@ -336,6 +337,7 @@ def _check_alike(source: str, part: Cut, first: Cut) -> None:
         raise RecordingError(
             source, f"its channels are not those of the first recording: {', '.join(odd)}", "drop those"
         )
+    # Rates may differ where the sample times agree all the same; what the classifier sees are the times.
     if part.X.shape[2] != first.X.shape[2] or not np.allclose(part.times, first.times, rtol=0, atol=1e-9):
         raise RecordingError(
             source,

@@ -69,6 +69,7 @@ def useless_channels(recording: Recording | EpochedRecording) -> dict[str, str]:
             lost, flat = _shares(recording.signal[channel], recording.sfreq)
         else:
             lost, flat = _shares_of_epochs(recording.X[:, channel])
+        # lost before flat: a channel of NaN has no values that could be equal
         if lost > MOST_OF_A_CHANNEL:
             found[name] = f"NaN in {_percent(lost)} of the recording"
         elif flat > MOST_OF_A_CHANNEL:

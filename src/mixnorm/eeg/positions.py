@@ -25,6 +25,7 @@ _NO_ELECTRODE = re.compile(
     r"\bacc|trig|event|marker|status|(?<![a-z])sti(m|\b|\s*\d)",
     re.IGNORECASE,
 )
+# names of the 10–20 system that the 10–10 system renamed
 _OLD_NAMES = {"t3": "T7", "t4": "T8", "t5": "P7", "t6": "P8"}
 
 

@@ -238,6 +238,7 @@ class Preparation:
                 f"reference {self.reference if isinstance(self.reference, str) else ', '.join(self.reference)}"
             )
         if self.band is not None:
+            # an open side is left empty, as in "–10 Hz"
             low, high = ("" if edge is None else f"{edge:g}" for edge in self.band)
             parts.append(f"{low}–{high} Hz")
         if self.window is not None:

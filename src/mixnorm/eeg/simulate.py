@@ -35,6 +35,7 @@ ELECTRODES = (
 #: Sample times of a simulated trial, in seconds after the stimulus.
 TIMES = np.arange(8) / 8
 
+# with which results resemble the paper's Table 1; the paper gives no amplitude
 _WAVE_NORM = 0.0945
 
 

@@ -244,6 +244,7 @@ class StreamDecoder:
         lost = np.isnan(window)
         if lost.any():
             return StreamScore(onset, float("nan"), self._why_lost(lost))
+        # zero in channels without a weight, as `Decoder.score_used` has it: then the bits are the same
         trial = np.zeros((len(self._decoder.feature_names), len(grid.first)))
         trial[self._used] = grid.reduce(window)
         return StreamScore(onset, self._decoder.score_trial(trial), self._oddity(trial))

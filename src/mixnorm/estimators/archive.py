@@ -33,6 +33,7 @@ MOST_HEADER_BYTES = 4 << 20
 #: Limits on the members of the zip: their number, and the bytes of the directory that lists them.
 MOST_MEMBERS = 1000
 _MOST_DIRECTORY_BYTES = 1 << 20
+# decompressed at a time: at most so much more than a limit is ever in memory
 _PIECE = 1 << 20
 
 _HEADER = Record(

@@ -142,6 +142,7 @@ def match_columns(estimator, X, needed):
     if missing:
         found = ", ".join(map(str, X.columns))
         raise ValueError(f"The model needs columns that X does not have: {', '.join(missing)}. X has {found}.")
+    # columns of sensors that are not needed may be missing, and are 0 as their coefficients are
     matched = X.reindex(columns=names, fill_value=0.0)
     matched.loc[:, names[~used]] = 0.0
     return matched

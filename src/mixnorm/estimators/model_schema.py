@@ -117,6 +117,7 @@ def _windows_agree(values: Mapping[str, Any]) -> str | None:
     names = ("windows_", "window_norms_", "selected_windows_")
     if not any(name in values for name in names):
         return None
+    # Optional entries for files without windows, but only together.
     missing = [name for name in names if name not in values]
     if missing:
         return f"{missing[0]!r} is missing, which belongs to the windows"

@@ -148,6 +148,7 @@ def check_window_share(share, windows, penalty: str, q, adaptive: bool) -> float
         raise ValueError(
             f"window_share={share!r} needs windows: give their number, or one label per sample, as windows=…"
         )
+    # The decomposition by cells (`crossed_groups`) holds for ℓ1-ℓ2 norms alone.
     if penalty != "group" or q != 2:
         raise ValueError(
             f"window_share={share!r} is for penalty='group' with q=2, but got penalty={penalty!r} and q={q!r}."
@@ -173,6 +174,8 @@ def make_penalty(penalty: str, q: float) -> Penalty:
             f"Invalid value for the 'q' parameter. Allowed are values from 1 to 2, but got {q!r} instead."
         )
     if penalty == "group":
+        # With q = 1 the norm of a group is the sum of the sizes of its coefficients: ℓ1, with the weights of the
+        # groups.
         return L1() if q == 1 else GroupNorm(float(q))
     if penalty in ("l1", "l2"):
         return L1() if penalty == "l1" else L2()

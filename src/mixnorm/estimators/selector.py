@@ -268,6 +268,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"n_sensors={self.n_sensors} is larger than the number of usable sensors, {usable.sum()}{note}."
             )
+        # sensors of weight 0 are part of n_sensors
         kept = int((stack.group_weights == 0).sum())
         if self.n_sensors < kept:
             raise ValueError(

@@ -19,6 +19,7 @@ from mixnorm.estimators.inputs import Trials
 
 def read_windows(windows: Any, trials: Trials, groups: Groups) -> Groups:
     """Return the windows as a partition of the features, in order of time."""
+    # True is an int in Python, and windows=True would be one window
     if isinstance(windows, int | np.integer) and not isinstance(windows, bool):
         return _equal_windows(int(windows), groups)
     labels = _checked_labels(windows)

@@ -42,6 +42,7 @@ class SolverOptions:
                 f"Invalid value for the 'solver' parameter. Allowed values are 'auto', "
                 f"{', '.join(map(repr, SOLVERS))}, but got {self.solver!r} instead."
             )
+        # a gap of exactly 0 cannot be reached in floating point
         if not (isinstance(self.tol, float | int | np.number) and self.tol > 0):
             raise ValueError(
                 f"Invalid value for the 'tol' parameter. Allowed are values > 0, but got {self.tol!r} instead."

@@ -14,6 +14,7 @@ from mixnorm.report.safe_text import for_figure
 _COLOUR = "#D55E00"
 #: Width of the ring of a sensor that was selected in nearly all splits, relative to its size.
 _WIDEST = 0.28
+# markers smaller than this, in points, have no room for letters that can be read
 _SMALLEST_WITH_NAME = 11.0
 #: Sizes of names beside electrodes, in points: the largest at which all have room that no other marker takes.
 _FONTS = (10.0, 8.0, 6.0)

@@ -66,6 +66,7 @@ def write_views(selection: SelectionResult, folder: str | Path, figures: bool = 
     ]
     if selection.windows:
         files.append(write_text(folder / WINDOWS_NAME, _windows_tsv(selection) + "\n"))
+    # Figures last: a missing matplotlib leaves a folder with everything else.
     drawn = _drawn(selection) if figures else {}
     for name, axes in drawn.items():
         files += save_figure(axes.figure, folder / name)

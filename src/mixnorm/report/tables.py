@@ -203,6 +203,7 @@ def _paper_columns(truth: bool) -> list[tuple[str, Callable[[Row], str]]]:
 
 def _notes(results: Results, rows: Sequence[Row]) -> list[str]:
     plan = results.plan
+    # Rows of an incomplete study have fewer; the note gives the largest numbers, and the next ones what is missing.
     counts = sorted({(row.n_subjects, row.n_splits) for row in rows if row.auc is not None})
     over = ", ".join(f"{_plural(who, 'subject')}, {_plural(splits, 'split')}" for who, splits in counts[-1:])
     trials = sorted({row.n_train for row in rows if row.n_train is not None})

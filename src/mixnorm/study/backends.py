@@ -138,6 +138,7 @@ def _in_process(unit: Unit, data: Data) -> dict[str, Any]:
 
 
 def _on_worker(unit: Unit, data: Data, code: dict[str, str]) -> dict[str, Any]:
+    # The key of a result names the code; a worker of another version would write wrong results under it.
     mine = code_version()
     if mine != code:
         differences = ", ".join(

@@ -157,6 +157,7 @@ def _as_design(drawn: Simulated | Cohort, subject: np.ndarray) -> Design:
         y=drawn.y,
         subject=subject,
         session=np.full(len(drawn.y), "1"),
+        # simulated trials are independent: there are no characters to keep together
         character=unknown,
         stimulus=unknown,
         onset=np.arange(len(drawn.y), dtype=float),

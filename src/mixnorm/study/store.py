@@ -97,6 +97,7 @@ class Store:
         if not path.is_file():
             raise StoreError(f"{self.folder}: this folder contains no study; run `mixnorm study` first.")
         content = _read(path)
+        # The results have their own files and checksums, so that a damaged description costs nothing but this run.
         if content is None or content.get("format") != FORMAT:
             self._move_away(path)
             raise StoreError(

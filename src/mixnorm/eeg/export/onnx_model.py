@@ -62,6 +62,7 @@ def to_onnx(decoder: Decoder) -> onnx.ModelProto:
     """
     onnx = require("onnx", "onnx")
     shape = [len(decoder.feature_names), len(decoder.times)]
+    # float64, so that scores agree with those of the decoder to rounding
     double = onnx.TensorProto.DOUBLE
     constants = {name: onnx.numpy_helper.from_array(value, name) for name, value in _constants(decoder).items()}
     graph = onnx.helper.make_graph(
@@ -74,6 +75,7 @@ def to_onnx(decoder: Decoder) -> onnx.ModelProto:
     model = onnx.helper.make_model(
         graph,
         opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        # older than what the library writes by default, so that old runtimes accept the model
         ir_version=8,
         producer_name="mixnorm",
         producer_version=__version__,

@@ -145,6 +145,7 @@ def sample_weights(decoder: Decoder) -> tuple[NDArray[np.float64], float]:
     grid, scaler = decoder.preparation.grid(decoder.sfreq), decoder.scaler
     w = np.asarray(decoder.classifier.coef_, dtype=np.float64).reshape(len(decoder.feature_names), -1)
     per_microvolt = w / scaler.scale_[:, None]
+    # From the stimulus on: BCI2000's epochs begin there, and the window was checked to do so too.
     v = np.zeros((len(w), grid.stop))
     for sample, (first, length) in enumerate(zip(grid.first, grid.length, strict=True)):
         v[:, first : first + length] += per_microvolt[:, [sample]] / length
@@ -228,6 +229,7 @@ def _filter_lines(decoder: Decoder) -> list[str]:
     preparation = decoder.preparation
     low, high = preparation.band or (None, None)
     values = {
+        # 0 Hz and order 0 switch a filter off in BCI2000
         "HighPassCorner": f"{low or 0:g}Hz",
         "HighPassOrder": f"{preparation.order if low else 0}",
         "LowPassCorner": f"{high or 0:g}Hz",

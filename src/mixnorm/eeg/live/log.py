@@ -64,6 +64,7 @@ def replay(path: Path, decoder: Decoder) -> Iterator[LiveScore]:
         try:
             if kind == "connected" and session is None:
                 session = LiveSession(decoder, line["ch_names"], line["unit"], line["marker_delay"])
+            # connected again after a loss; the session goes on, as it did live
             elif kind == "connected":
                 session.reorder(line["ch_names"])
             elif kind == "pushed":

@@ -18,6 +18,7 @@ from mixnorm.eeg.stream import UNITS
 
 #: Types of marker streams, as programs name them.
 MARKER_TYPES = ("markers", "marker", "annotations", "events", "stim")
+# seconds of EEG at any usual rate: after a pause the backlog comes in a few reads
 _MOST_SAMPLES = 4096
 _WORDS = {"volts": "V", "volt": "V", "millivolts": "mV", "microvolts": "µV", "microvolt": "µV", "nanovolts": "nV"}
 _POWERS = {0: "V", -3: "mV", -6: "µV", -9: "nV"}
@@ -182,6 +183,7 @@ def checked_names(stream: str, names: Sequence[str] | None, sfreq: float, decode
         raise StreamError(
             f"Stream {stream!r} lacks channels that the model needs: {', '.join(missing)}; it has {', '.join(names)}."
         )
+    # the filter and the sample times of the model are those of its rate
     if abs(sfreq - decoder.sfreq) > 1e-6 * decoder.sfreq:
         raise StreamError(
             f"Stream {stream!r} has a rate of {sfreq:g} Hz, the model one of {decoder.sfreq:g} Hz; set the amplifier "

@@ -123,6 +123,7 @@ def _sections(lines: list[str]) -> tuple[dict[str, State], dict[str, list[str]]]
     for line in lines:
         if line.startswith("["):
             section = line.strip("[] ")
+        # name, length, initial value, byte, bit; the value at the start is not needed
         elif section == "State Vector Definition" and len(line.split()) >= 5:
             name, length, _, byte, bit = line.split()[:5]
             states[name] = State(int(length), int(byte), int(bit))

@@ -31,6 +31,7 @@ from mixnorm.eeg.readers.options import (
 from mixnorm.eeg.readers.triggers import rises, trigger_labels
 from mixnorm.eeg.recording import Recording, RecordingError, positions_or_ideal
 
+# that of the data sets whose files do not have it
 SFREQ = 256.0
 CH_NAMES_2015_003 = ("Fz", "Cz", "P3", "Pz", "P4", "PO7", "Oz", "PO8")
 #: Codes of 013-2015.

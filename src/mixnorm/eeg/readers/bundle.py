@@ -99,6 +99,7 @@ def _check(arrays: dict[str, np.ndarray], path: Path | str) -> None:
 
 def _check_times(times: np.ndarray, path: Path) -> None:
     """Refuse times that are constant, go backwards or are not numbers."""
+    # The sampling rate is computed from them, and a step of 0 would make it infinite.
     steps = np.diff(times)
     if not np.isfinite(times).all():
         raise RecordingError(

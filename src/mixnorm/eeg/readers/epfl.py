@@ -43,6 +43,7 @@ def read_epfl(path: Path, variables: dict[str, Any], options: ReadOptions) -> Re
     signal = numeric(variables, "data", path).astype(np.float64)
     stimuli = whole_numbers(numeric(variables, "stimuli", path), "stimuli", path).ravel()
     attended = whole_numbers(numeric(variables, "target", path), "target", path).ravel()
+    # one image is attended to in a whole run
     if len(attended) == 0 or len(set(attended.tolist())) > 1:
         raise RecordingError(path, f"target has {len(attended)} values, not one", "is this an EPFL file?")
     if signal.ndim != 2 or len(signal) != len(CH_NAMES):

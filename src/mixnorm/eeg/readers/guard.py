@@ -24,8 +24,8 @@ from mixnorm.eeg.recording import RecordingError
 MAX_EXPANSION = 200
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
+#: Type of a compressed variable in MATLAB files.
 _COMPRESSED = 15
-_MATRIX = 14
 
 
 @contextmanager

@@ -72,6 +72,7 @@ def _named(source: Any, place: int, options: ReadOptions) -> tuple[str, tuple[st
 def _from_mapping(
     given: Mapping[str, Any], source: str, session: str, options: ReadOptions
 ) -> Recording | EpochedRecording:
+    # epochs and continuous recordings have no name in common but ch_names
     if "X" in given:
         arrays = {name: np.asarray(value) for name, value in given.items()}
         return from_arrays(arrays, source, session, options)

@@ -170,6 +170,7 @@ def _events(told: _Told, n_samples: int, options: ReadOptions) -> tuple[Events, 
 def _labels(told: _Told, values: dict[str, Any], n_events: int, options: ReadOptions) -> Labels:
     """From `labels`; without them from `codes`, where the user names the codes that are targets."""
     course, name = values["labels"], told.recipe.get("labels", "")
+    # codes can say which events are targets only together with `target=`
     if course is None and options.target:
         course, name = values["codes"], told.recipe.get("codes", "")
     if course is not None:
@@ -187,6 +188,7 @@ def _at_onsets(
     told: _Told, key: str, course: NDArray[np.int64] | None, onset: NDArray[np.int64], n_samples: int
 ) -> NDArray[np.int64] | None:
     """The values at the events, of a variable with one value for each event or each sample."""
+    # per event first: a recording of one sample per event does not exist
     if course is None or len(course) == len(onset):
         return course
     if len(course) != n_samples:

@@ -52,6 +52,7 @@ def leaves(variables: dict[str, Any], depth: int = DEPTH) -> dict[str, Any]:
     for name, value in variables.items():
         if name.startswith("__"):
             continue
+        # a file of structures nested a thousand times deep must not exhaust the stack
         inner = structs(value) if depth > 1 else []
         if not inner:
             found[name] = value

@@ -125,6 +125,7 @@ def from_raw(
 def _picked(info: mne.Info, options: ReadOptions, source: str) -> tuple[list[int], dict[str, str], tuple[str, ...]]:
     """The EEG channels to use, those left out as bad, and notes on channel types, reference and projections."""
     mne = require("mne", "eeg")
+    # `exclude=()`: MNE would leave bad channels out silently, and they are to be named.
     eeg = mne.pick_types(info, eeg=True, exclude=()).tolist()
     types = info.get_channel_types()
     if not eeg:
@@ -144,6 +145,7 @@ def _picked(info: mne.Info, options: ReadOptions, source: str) -> tuple[list[int
     others = [f"{name} ({kind})" for name, kind in zip(info["ch_names"], types, strict=True) if kind != "eeg"]
     if others:
         notes.append(f"channels of other types are left out: {', '.join(others)}")
+    # only a note, because which reference it was cannot be told
     if info["custom_ref_applied"]:
         notes.append("the EEG was re-referenced before it was saved; it is used as it is")
     waiting = [str(projection["desc"]) for projection in info["projs"] if not projection["active"]]
@@ -224,6 +226,7 @@ def to_raw(recording: Recording) -> mne.io.RawArray:
     events = recording.events
     words = {1: "Target", 0: "NonTarget", -1: "Stimulus"}
     texts = [
+        # unknown codes and characters are left out of the name
         f"{words[target]}/stimulus {stimulus}/character {character}".replace("/stimulus -1", "").replace(
             "/character -1", ""
         )

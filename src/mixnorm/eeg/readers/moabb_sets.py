@@ -61,6 +61,7 @@ def from_moabb(dataset: Any, options: ReadOptions | None = None, subjects: list[
     """
     options = options or ReadOptions()
     swapped = any(name in REVERSED for name in (type(dataset).__name__, getattr(dataset, "code", "")))
+    # what the user names counts more than the correction
     if swapped and not options.target:
         options = replace(options, target=("NonTarget",), nontarget=("Target",))
     recordings = []

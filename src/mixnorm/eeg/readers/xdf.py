@@ -199,6 +199,7 @@ def _type(stream: dict[str, Any]) -> str:
 
 def _check_end(path: Path) -> None:
     """Follow the lengths of the chunks to the end of the file; `pyxdf` fills a last sample that is cut off."""
+    # a chunk says first how many bytes its length has
     sizes = {1: "<B", 4: "<I", 8: "<Q"}
     with gzip.open(path) if path.suffix.lower() == ".xdfz" else path.open("rb") as stream:
         if stream.read(4) != b"XDF:":

@@ -118,6 +118,7 @@ class _Map:
 
     @classmethod
     def _of_model(cls, model: Any, ch_names: Sequence[str] | None, times: Sequence[float] | None) -> _Map:
+        # a decoder has a classifier, names and times; an estimator is the classifier itself
         classifier = getattr(model, "classifier", model)
         norms = cell_norms(classifier)
         found = getattr(model, "feature_names", classifier.groups_) if ch_names is None else ch_names

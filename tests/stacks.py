@@ -8,7 +8,7 @@ import pytest
 from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import L1, L2, GroupNorm
 from mixnorm.core.problem import Stack
-from mixnorm.execution.direct import SolverOptions, solve_directly
+from mixnorm.execution.solve import SolverOptions, solve_directly
 from reference import random_problem
 
 SIZES = [1, 2, 3, 2]

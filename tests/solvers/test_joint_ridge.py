@@ -13,7 +13,7 @@ from mixnorm.core.groups import Groups
 from mixnorm.core.metric import DenseMetric, KroneckerMetric
 from mixnorm.core.penalties import L1, L2, GroupNorm
 from mixnorm.core.problem import Stack
-from mixnorm.execution.direct import SolverOptions, solve_directly
+from mixnorm.execution.solve import SolverOptions, solve_directly
 from mixnorm.solvers import Fista, Newton, StackedNewton
 from mixnorm.solvers.newton.batched import solver as batched
 from mixnorm.solvers.newton.host import step

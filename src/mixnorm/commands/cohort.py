@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from mixnorm import save
 from mixnorm.commands.common import check_writable, describe, preparation_of, progress
 from mixnorm.eeg import CohortDecoder, Decoder, Design, prepare, read_recordings
-from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.splitting import N_FOLDS, dealt
 from mixnorm.estimators.persistence import check_model_path
@@ -43,11 +43,14 @@ def train_cohort(
     check_model_path(output)
     check_writable(output, "-o")
     runs = read_recordings(*recordings, **reading)
+    # `--subjects` names those of the training recordings, one for each of them
     calibration = [] if adapt is None else read_recordings(adapt, **{**reading, "subjects": ()})
     describe([*runs, *calibration])
     runs = as_recordings(runs)
     design = prepare(runs, preparation_of(prepared, runs))
+    # Within each subject: a joint fit needs trials of all of them in every training set.
     number = _folds_within_subjects(design, n_folds or N_FOLDS)
+    # the folds, and the fit on all trials with the adaptation
     with progress(number.max() + 2, "fits") as bar:
         aucs = {name: [] for name in dict.fromkeys(design.subject.tolist())}
         for fold in range(number.max() + 1):
@@ -104,6 +107,7 @@ def _about_new_subject(decoder: Decoder, calibration: list[Any], recording: str 
     """What the report says of a new subject: trials, labels, and the AUC of labelled trials that were held out."""
     y = np.concatenate([prepare([run], decoder.preparation).y for run in as_recordings(calibration)])
     scores, known = getattr(decoder.classifier, "out_of_fold_scores_", None), y != UNKNOWN
+    # `adapted` scores labelled trials only, so that their number is that of the known labels.
     auc = None if scores is None else float(roc_auc_score(y[known], scores))
     return {"recording": recording, "n_trials": len(y), "n_labelled": int(known.sum()), "auc": auc}
 
@@ -131,6 +135,7 @@ class SubjectOptions:
 def decoder_for(model: Any, whose: SubjectOptions, recording: str, reading: dict[str, Any]) -> Any:
     """Return the decoder of one subject where a model has several; other models are returned as they are."""
     given = {"--subject": whose.subject, "--adapt": whose.adapt, "--save-adapted": whose.save_adapted}
+    # An option that has no effect is an error: the user would believe the scores to be those of another subject.
     if not isinstance(model, CohortDecoder):
         for option, value in given.items():
             if value is not None:
@@ -162,6 +167,7 @@ def _known_or_uncalibrated(
         if subject not in model.subjects:
             raise ValueError(f"unknown --subject {subject!r}; the model has {', '.join(model.subjects)}")
         return model.of_subject(subject)
+    # read here for the name of its subject, which says whose decoder is used
     runs = read_recordings(recording, **reading)
     names = {str(name) for run in runs for name in np.unique(np.asarray(run.subject))}
     if len(names) == 1 and (name := names.pop()) in model.subjects:
@@ -191,6 +197,7 @@ def _held_out_aucs(design: Design, test: np.ndarray) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for name in dict.fromkeys(design.subject.tolist()):
         mine = held_out.subject == name
+        # an AUC needs both classes; the mean over folds leaves such a fold out
         if len(np.unique(held_out.y[mine])) < 2:
             found[name] = None
             continue

@@ -131,6 +131,7 @@ _SAMPLES = (
 
 def samples_options(command: Callable) -> Callable:
     """Add the options about the window and the samples; the command gets ``window`` and ``n_samples``."""
+    # Decorators are applied from the last to the first: reversed, the help lists the options in this order.
     for option in reversed(_SAMPLES):
         command = option(command)
     return command
@@ -159,7 +160,9 @@ def typed_arguments(leave_out: Collection[str]) -> tuple[str, ...]:
     """The arguments of the command that is running, as they were typed, without some of its options."""
     context = click.get_current_context()
     given: list[str] = []
+    # arguments first, then options, as people write commands
     for parameter in sorted(context.command.params, key=lambda one: isinstance(one, click.Option)):
+        # Defaults are left out: a later version may have others, and the page shows what was asked for.
         typed = context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
         if not typed or parameter.name in leave_out:
             continue
@@ -183,6 +186,7 @@ def _shown(message: Warning | str | Exception) -> str:
 def messages() -> Iterator[None]:
     """Show errors that a user can correct as one line on stderr, with exit status 1; warnings likewise."""
     with warnings.catch_warnings():
+        # Python would print the line of code that warned, which says nothing to a user of the command.
         warnings.showwarning = lambda message, *_: click.echo("Warning: " + _shown(message), err=True)
         try:
             yield
@@ -207,6 +211,7 @@ def stoppable(folder: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         click.echo(f"\nStopped. Finished results are in {folder}; run the same command again to continue.", err=True)
+        # 128 + the number of the signal, as shells do
         sys.exit(143 if isinstance(stop, _Terminated) else 130)
     finally:
         for number, handler in former.items():
@@ -265,6 +270,7 @@ def describe(runs: Sequence[AnyRun], named: Collection[str] = (), forbid: bool =
     """
     for run in runs:
         click.echo(for_terminal(as_options(run.describe()), keep="\n"), err=True)
+    # Many files mark every channel as EEG. Channels that the user names with --keep or --forbid need no warning.
     odd = [name for name in no_electrodes(runs[0].ch_names) if name.lower() not in {one.lower() for one in named}]
     if odd:
         drop = as_options(f"drop={odd}")
@@ -287,6 +293,7 @@ def check_writable(path: Path, option: str) -> None:
     if not path.absolute().parent.is_dir():
         raise ValueError(f"{path}: the folder {path.parent} does not exist; create it or give another {option}.")
     try:
+        # A real attempt: permissions, quotas and read-only file systems cannot be told from the mode alone.
         with tempfile.TemporaryFile(dir=path.absolute().parent):
             pass
     except OSError as error:
@@ -324,6 +331,7 @@ def work_bar(what: str, seconds: float = 1.0) -> Iterator[tqdm]:
         stop = threading.Event()
 
         def redraw() -> None:
+            # A log file keeps every line; a silent one looks like a program that hangs.
             while not stop.wait(seconds if sys.stderr.isatty() else LONGEST_SILENCE):
                 bar.refresh()
 
@@ -341,6 +349,7 @@ def show_progress(bar: tqdm, now: Progress) -> None:
     text = for_terminal(f"step {now.number} of {now.n_steps}, {now.step}")
     is_new = text != bar.desc
     bar.set_description_str(text, refresh=False)
+    # What was restored took no time: with it, the speed would be too high and the time left too short.
     bar.initial = now.restored
     bar.n = now.done
     # parts can be so short that drawing each of them would fill a log file

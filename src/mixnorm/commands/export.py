@@ -51,6 +51,8 @@ def export(
     with messages():
         check_writable(output, "-o")
         decoder = load_decoder(model)
+        # Before the export: where BCI2000 cannot compute the model, the error says by how much the scores would
+        # differ.
         change = _change(decoder, check, options) if check else None
         report = {"model": str(model), "to": program, "output": str(output), "constant": None, "notes": []}
         if program == "onnx":
@@ -66,6 +68,7 @@ def export(
 
 
 def _write_onnx(decoder: Decoder, output: Path) -> None:
+    # first the content, then the file: an error of the conversion leaves no file
     content = to_onnx(decoder).SerializeToString()
     with whole_file(output) as file:
         file.write(content)

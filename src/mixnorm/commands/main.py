@@ -40,6 +40,7 @@ COMMANDS = {
 def main() -> None:
     """Run the command line, or say which extra to install."""
     try:
+        # Here and not above, so that a missing package is answered by the extra to install.
         import click
     except ImportError:
         sys.exit('The mixnorm command needs click, which is not installed: pip install "mixnorm[cli]".')

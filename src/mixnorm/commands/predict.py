@@ -24,8 +24,8 @@ from mixnorm.commands.common import (
 )
 from mixnorm.core.files import write_text
 from mixnorm.eeg import Decoder, Scores, read_recordings
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.left_out import LeftOut
-from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.report.safe_text import for_spreadsheet, for_terminal
 
 COLUMNS = ("recording", "onset", "stimulus", "character", "target", "score", "reason")
@@ -61,6 +61,7 @@ def predict(model: Path, recording: str, output: Path | None, as_json: bool, **o
             raise ValueError(
                 f"{model}: this is a {type(decoder).__name__}, not a decoder; train one with `mixnorm train`"
             )
+        # A source may be a folder of several runs.
         rows, parts = [], []
         for run in read_recordings(recording, **read_options(options)):
             click.echo(for_terminal(as_options(run.describe()), keep="\n"), err=True)
@@ -86,6 +87,7 @@ def predict(model: Path, recording: str, output: Path | None, as_json: bool, **o
 
 def _rows(source: str, scores: Scores) -> list[dict[str, Any]]:
     """One row per event; None for missing values."""
+    # `tolist` gives Python's numbers, which JSON can hold.
     columns = zip(
         scores.onset.tolist(),
         scores.stimulus.tolist(),
@@ -122,6 +124,7 @@ def _summary(report: dict[str, Any], left_out: LeftOut, output: Path | None) -> 
 
 def _auc(rows: list[dict[str, Any]]) -> float | None:
     scored = [(row["target"], row["score"]) for row in rows if None not in (row["target"], row["score"])]
+    # None instead of an error: scoring without labels is the usual case.
     if len({target for target, _ in scored}) < 2:
         return None
     return float(roc_auc_score(*zip(*scored, strict=True)))
@@ -131,6 +134,7 @@ def _write_csv(rows: list[dict[str, Any]], output: Path | None) -> None:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS)
     writer.writeheader()
+    # paths are the only text in the table that comes from outside
     writer.writerows({**row, "recording": for_spreadsheet(for_terminal(row["recording"]))} for row in rows)
     if output is None:
         click.echo(text.getvalue(), nl=False)

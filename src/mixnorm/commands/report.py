@@ -29,6 +29,7 @@ def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | No
     Where FOLDER contains a selection of electrodes (selection.json), write its page and its other files again.
     """
     if (folder / SELECTION_NAME).is_file():
+        # an error, because these options would be ignored
         if partial or form != "text":
             raise click.UsageError(f"--partial and --format are for studies; {folder} holds a selection.")
         _report_selection(folder, out or folder, figures, as_json)

@@ -116,6 +116,7 @@ def select(
     """
     with messages(), use_device(device):
         asked = _asked(options)
+        # Named after the first recording, so that the same command finds its folder again and continues.
         folder = out or Path("mixnorm-results") / f"select-{Path(recordings[0]).stem}"
         _check_writable(folder)
         prepared = {name: options.pop(name) for name in ABOUT_PREPARATION}
@@ -123,6 +124,7 @@ def select(
         runs = read_recordings(*recordings, **read_options(options))
         describe(runs, (*asked.keep, *asked.forbid), forbid=True)
         asked = replace(asked, preparation=preparation_of(prepared, runs))
+        # Parts of another version of the code are not used: their numbers may differ.
         checkpoint = Checkpoint(folder / ".parts", repr(code_version()))
         with stoppable(checkpoint.folder):
             found = _selected(runs, asked, checkpoint)
@@ -132,6 +134,7 @@ def select(
         found = replace(found, arguments=typed_arguments(_ABOUT_OUTPUT))
         # decoders first: they cannot be made from selection.json again
         files = [*write_decoders(found, folder), *write_selection(found, folder, figures)]
+        # only after everything is written: until then an interrupted command can continue
         checkpoint.remove()
     kinds = found.source.folds.kinds
     if asked.n_folds and len(kinds) == 1 and kinds[0] in ("session", "run"):
@@ -141,6 +144,7 @@ def select(
     else:
         click.echo(text(found))
     for path in files:
+        # decoders of every size are dozens of files, which one line below sums up
         if path.parent == folder:
             click.echo(str(path), err=True)
     if asked.decoders:
@@ -149,6 +153,7 @@ def select(
 
 def _check_writable(folder: Path) -> None:
     """Check before the computation that results can be written; create nothing yet."""
+    # The folder itself may not exist yet; it is created in the nearest one that does.
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     try:
         with tempfile.TemporaryFile(dir=nearest):
@@ -181,6 +186,7 @@ def _selected(runs: list, asked: SelectOptions, checkpoint: Checkpoint) -> Selec
         def show(message: str) -> None:
             bar.write(for_terminal(message), file=sys.stderr)
 
+        # through the bar, which would otherwise be drawn over the warning
         warnings.showwarning = lambda message, *_: show(f"Warning: {as_options(str(message))}")
         return select_montage(runs, asked, lambda now: show_progress(bar, now), replace(checkpoint, progress=show))
 
@@ -194,6 +200,7 @@ def text(found: SelectionResult) -> str:
         "",
         *_table(found),
         "",
+        # None leaves a line out; "" is an empty line.
         f"{sentences.headline(recommended)}." if sentences.headline(recommended) else None,
         f"{sentences.few_of(recommended, len(found.sensors))}: {_names(found.montage)}",
         sentences.reason(recommended),

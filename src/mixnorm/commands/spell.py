@@ -86,6 +86,7 @@ def spell_command(
 ) -> None:
     """Spell RECORDINGS with MODEL: the text, and for every character how probable its symbol is."""
     with messages():
+        # Options that exclude each other first: reading and scoring take minutes.
         stopping = _stopping(options)
         matrix, prior = options.pop("matrix"), options.pop("prior")
         times = options.pop("interval"), options.pop("pause")
@@ -117,6 +118,7 @@ def _stopping(options: dict[str, Any]) -> Stopping:
 def _decoder(model: Path) -> Decoder:
     decoder = load_decoder(model)
     try:
+        # asked for here, so that a model without calibration is refused before the recordings are read
         _ = decoder.evidence
     except ValueError as error:
         raise ValueError(f"{model}: {error}") from error
@@ -126,6 +128,7 @@ def _decoder(model: Path) -> Decoder:
 def _speller(matrix: str | None, runs: Sequence[Recording | EpochedRecording]) -> Speller:
     if matrix is not None:
         return Speller.named(matrix)
+    # The matrix of the recording itself, where it has one, is better than any default.
     known = speller_of(runs[0])
     if known is not None:
         return known
@@ -148,6 +151,7 @@ def _result(
 ) -> _Result:
     spelled: list[Spelled] = []
     with progress(len(runs), "recordings") as bar:
+        # one by one for the progress bar; characters do not go across recordings
         for run in runs:
             spelled += spell(decoder, [run], speller, stopping, prior)
             bar.update()
@@ -169,6 +173,7 @@ def _timing(spelled: Sequence[Spelled], interval: float | None, pause: float | N
         if value is not None and not value >= 0:
             raise ValueError(f"{name} must be a number of seconds from 0, but got {value}.")
     found = Timing.of([one.flashes for one in spelled])
+    # Without times there are letters, but no letters per minute.
     if found is None and not interval:
         return None
     known = found or Timing(0.0, 0.0)

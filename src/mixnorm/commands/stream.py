@@ -55,6 +55,7 @@ def stream(model: Path, as_json: bool, replayed: Path | None, log: Path | None, 
         if replayed is not None:
             output.take(replay(replayed, decoder))
             output.end()
+            # a log has what arrived; how many samples were lost is not counted again
             lost = None
         else:
             StreamDecoder(decoder)  # a model that cannot run on a stream is refused before anything is awaited
@@ -113,6 +114,7 @@ class _Output:
 def _live(decoder: Decoder, model: Path, log: Path | None, output: _Output, asked: dict[str, Any]) -> int:
     """Run until Ctrl+C or the end of `--seconds`; return the number of lost samples."""
     with ExitStack() as stack:
+        # Not through `whole_file`: a log must be on disk while the session runs.
         file = stack.enter_context(log.open("w", encoding="utf-8")) if log else None
         live = _Live(decoder, model, SessionLog(file) if file else None, output, asked)
         try:
@@ -150,6 +152,8 @@ class _Live:
             self.session = self._new_session()
             self.outlets = Outlets(f"mixnorm-{self.model.stem}", self.output.speller is not None)
         else:
+            # An amplifier that was switched off and on may send its channels in another order. The session goes on:
+            # the gap is known from the time stamps.
             self.session.reorder(self.eeg.ch_names)
         eeg, delay = self.eeg, self.session.marker_delay
         if self.log:
@@ -161,6 +165,7 @@ class _Live:
 
     def _new_session(self) -> LiveSession:
         given, played = self.asked["marker_delay"], marker_delay(self.eeg, self.markers)
+        # What the user says counts more than what is known of a program.
         delay = given / 1000 if given is not None else played or 0.0
         return LiveSession(self.decoder, self.eeg.ch_names, self.eeg.unit, delay)
 
@@ -175,10 +180,12 @@ class _Live:
                 heard = time.monotonic()
                 continue
             now = time.monotonic()
+            # An amplifier that is switched off need not close its stream: silence is the only sign of it.
             heard = now if n_samples else heard
             if now - heard > _SILENT:
                 self._reconnect(f"no sample for {_SILENT:g} s")
                 heard = time.monotonic()
+            # The wrong marker stream would otherwise be noticed only at the end of the session.
             if not self.n_markers and now - started > self.asked["wait"]:
                 raise StreamError(
                     f"No marker arrived from stream {self.markers.name!r} within {self.asked['wait']:g} s; is the "
@@ -193,6 +200,7 @@ class _Live:
         if not len(times) and not markers:
             return 0
         if self.log:
+            # before they are scored: a block on which the program fails can then be replayed
             self.log.pushed(samples, times, markers)
         self._publish(self.session.push(samples, times, markers))
         return len(times)

@@ -17,6 +17,7 @@ from mixnorm.report.safe_text import for_terminal
 from mixnorm.study import BUILT_IN, Plan, Results, Where, load_plan, read_results, run_study
 from mixnorm.study.letters import letters_to_json
 
+# not 1 or 2, which click uses for errors and for wrong usage
 _NOT_ALL = 3
 # The rest is in the table and in the JSON.
 _MOST_LINES = 10
@@ -47,6 +48,7 @@ def study(plan: str, out: Path | None, as_json: bool, **options: Any) -> None:
         folder = out or Path("mixnorm-results") / asked.name
         with _bar() as tell, stoppable(folder):
             run_study(asked, folder, where, tell)
+        # from the files and not from memory: the table is that of what was written
         results = read_results(folder)
         if as_json:
             print_json(results.to_json() | {"letters": letters_to_json(results)})
@@ -77,6 +79,7 @@ def _asked(plan: str, options: dict[str, Any]) -> Plan:
 def _say_report(results: Any, folder: Path) -> None:
     try:
         written = write_report(results, folder / "report")
+    # matplotlib is an extra; the study itself must not fail without it
     except ImportError as error:
         click.echo(f"No figures: {error}", err=True)
         written = write_report(results, folder / "report", figures=False)
@@ -95,6 +98,7 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
         def tell(done: int, total: int) -> None:
             if bar.total != total:
                 bar.reset(total)
+                # results of an earlier run took no time now, and do not count for the speed
                 bar.initial = bar.n = done
             bar.update(done - bar.n)
 

@@ -39,7 +39,7 @@ from mixnorm.eeg import (
     prepare,
     read_recordings,
 )
-from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.splitting import HeldOutScores, auc_by_fold, held_out_scores
 from mixnorm.eeg.training import Training, calibration_bins
@@ -129,6 +129,7 @@ def train(
         raise click.UsageError(f"--windows is for --method {WHEN}, but the method is {method}.")
     with messages():
         if adapt is not None:
+            # The default method is not an answer to --adapt; one that was typed contradicts it.
             typed = click.get_current_context().get_parameter_source("method") is ParameterSource.COMMANDLINE
             if typed and method != JOINT:
                 raise ValueError(f"--adapt cannot be used with --method {method}; use --method {JOINT}.")
@@ -138,6 +139,7 @@ def train(
             report = train_cohort(recordings, output, prepared, n_folds, n_sensors, reading, adapt)
             print_json(report) if as_json else click.echo(cohort_text(report))
             return
+        # Names are checked before recordings are read, which can take minutes.
         classifier = default_classifier(method, rule=rule)
         check_model_path(output)
         check_writable(output, "-o")
@@ -149,9 +151,11 @@ def train(
         if method == WHEN:
             classifier.set_params(windows=_n_windows(windows, len(design.times)))
         folds = honest_folds(design, n_folds)
+        # With as many electrodes as there are, nothing needs to be chosen first.
         chosen = n_sensors is not None and n_sensors < len(design.ch_names)
         model = PreselectedSVC(n_sensors, classifier) if chosen else classifier
         with progress(len(folds) + 1, "fits") as bar:
+            # Electrodes are chosen again without each fold: choosing them on all trials would make the AUC too high.
             held_out = held_out_scores(design, lambda: clone(model), folds, lambda _: bar.update())
             aucs = auc_by_fold(design, held_out.score, folds)
             decoder = _decoder(design, runs, model)
@@ -186,6 +190,7 @@ def _training(
 ) -> Training:
     """What the model file keeps of the training."""
     known = np.array([[np.nan if auc is None else auc for auc in aucs]])
+    # the ratio of test to training trials of a fold, 1 : (folds − 1)
     low, high = corrected_interval(known, 1 / max(len(aucs) - 1, 1))
     return Training(
         recordings=tuple(Path(run.source).name for run in runs),

@@ -70,6 +70,7 @@ def to_numpy(array: Array) -> np.ndarray:
 def where_problems(wins: Array, one: Array, other: Array) -> Array:
     """Return one of two arrays (B, ..., K) where a problem, of (B, K), wins, and the other elsewhere."""
     xp = namespace(wins)
+    # The problems of a stack are its first and last axis, so that what lies between is filled up with ones.
     shape = (wins.shape[0], *(1,) * (one.ndim - 2), wins.shape[1])
     return xp.where(xp.reshape(wins, shape), one, other)
 

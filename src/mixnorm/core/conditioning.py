@@ -59,6 +59,7 @@ class Conditioned:
         """Return a solution of this stack as one of the original stack."""
         W, b, gap = solution.W, solution.b, solution.gap
         xp = namespace(W)
+        # W first: the mean is kept in the original units, and b follows from W in them.
         if self.unit is not None:
             W = W / self.unit[:, None, None, None]
         if self.mean is not None:
@@ -85,15 +86,19 @@ class Conditioned:
 def condition(stack: Stack) -> Conditioned:
     """Return the problems of a stack in units that floating point likes; the stack itself where it is so already."""
     stack = _without_idle_metric(stack)
+    # One set of offsets for all folds: otherwise every problem would need trials of its own.
     weight = namespace(stack.X).sum(stack.trial_weight, axis=-1)  # of a trial in any of the problems, (B, T, n)
     found, square = Conditioned(stack), _mean_square(stack.X, weight)
+    # Scaled before centring, because the squares that say which features are far from zero have no digits here.
     if not _is_safe(square):
         found = _scaled(found, _unit_of_extremes(stack.X, weight))
         square = _mean_square(found.stack.X, weight)
+    # Without an intercept a shift of the features would be another problem.
     offsets = _offsets(found.stack, weight, square) if stack.fit_intercept else None
     if offsets is not None:
         found = _centred(found, offsets)
         square = _mean_square(found.stack.X, weight)
+    # After centring: a feature of a large offset can have an ordinary spread.
     unit = _unit(square)
     return found if unit is None else _scaled(found, unit)
 
@@ -101,6 +106,7 @@ def condition(stack: Stack) -> Conditioned:
 def _scaled(found: Conditioned, unit: Array) -> Conditioned:
     """Divide the features of every data set by its unit, (B,)."""
     stack, wide = found.stack, unit[:, None, None, None]
+    # alphas and similarities in the new unit, by the rules of the class itself
     own = Conditioned(stack, None, unit)
     stack = replace(
         stack,
@@ -116,6 +122,7 @@ def _scaled(found: Conditioned, unit: Array) -> Conditioned:
 def _centred(found: Conditioned, offsets: Array) -> Conditioned:
     """Subtract offsets (B, T, d) from the features."""
     X = found.stack.X - offsets[:, :, None, :]
+    # in the units of the original stack, where `restore` uses it
     mean = offsets if found.unit is None else offsets * found.unit[:, None, None]
     return replace(found, stack=replace(found.stack, X=X), mean=mean)
 
@@ -132,6 +139,7 @@ def _mean_square(X: Array, weight: Array) -> Array:
     xp = namespace(X)
     total = xp.sum(weight, axis=2)[..., None]
     if is_numpy_array(X):
+        # The matrix product of the other branch needs X * X, a copy of all trials.
         square = np.einsum("btn,btnd,btnd->btd", weight, X, X)
     else:
         square = xp.matmul(weight[:, :, None, :], X * X)[:, :, 0, :]
@@ -154,12 +162,14 @@ def _is_safe(square: Array) -> bool:
     """Whether mean squares (B, T, d) neither overflow, nor underflow, nor are all zero."""
     xp = namespace(square)
     largest = xp.max(square, axis=(1, 2))
+    # with a margin: squares near the smallest float have few digits left
     return bool(xp.all((largest > 1e-250) & xp.isfinite(largest)))
 
 
 def _unit(square: Array) -> Array | None:
     """The c of every data set, (B,), from mean squares (B, T, d); None where all are 1."""
     xp = namespace(square)
+    # One unit for all features of a data set: units of their own would change which sensors the penalty prefers.
     size = xp.sqrt(xp.max(square, axis=(1, 2)))
     far = (size > _LARGE) | ((size < 1 / _LARGE) & (size > 0))
     if not bool(xp.any(far)):

@@ -22,6 +22,7 @@ import numpy as np
 _LEAST, _ROUNDING = 1e-26, 1e-13
 #: Relative difference between both bounds of t² that is rounding.
 _EQUAL = 1e-15
+# three times what the method needs on any data seen so far
 _MOST_STEPS = 80
 #: Least factor by which z s falls in one step, and its least value in units of the lack of s = slack.
 _FASTEST, _HOLD = 1e-3, 0.01
@@ -49,18 +50,24 @@ def smallest_scale(m: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> Spli
     largest = float(m.max(initial=0.0))
     if largest == 0:
         return Split(0.0, 0.0, np.zeros_like(m), np.zeros_like(m))
+    # Rows and columns of zeros have x = 0 or y = 0 at the solution, where the method of the interior has no points.
     live = (rows > 0) & m.any(axis=1)
     used = m.any(axis=0)
+    # m and the weights are brought to about 1, so that the limits for rounding below mean the same in any unit.
     unit = float(max(rows.max(initial=0.0), columns.max()))
     cells = _Cells.of(m[live][:, used] / largest, rows[live] / unit, columns[used] / unit, 0.0)
     # rows of weight 0 leave all of theirs to the columns
     given = np.sum((m[(rows == 0)][:, used] / largest) ** 2, axis=0) / cells.B
+    # without rows the sum is linear in y, and its maximum over the simplex is at a corner
     z = _balance(cells, given) if len(cells.A) else (given == given.max()).astype(float)
     u = np.zeros_like(m)
     u[np.ix_(live, used)] = m[live][:, used] * cells.share_of_rows(z)
     v = m - u
+    # From the decomposition that was found, and not from the objective: then t is never too small, which a certificate
+    # needs.
     scale = largest_ratio(u, v, rows, columns)
     slopes = cells.slopes(z) + np.concatenate([np.zeros(len(cells.A)), given])
+    # The sum is homogeneous of degree 1, so that its value is the slopes times z.
     least = np.sqrt(max(float(slopes @ z) / z.sum(), 0.0)) * largest / unit
     return Split(scale, min(least, scale), u, v)
 
@@ -180,12 +187,14 @@ def _balance(cells: _Cells, given: np.ndarray) -> np.ndarray:
     extra = np.concatenate([np.zeros(S), given])
     z = np.full(S + K, 1.0 / (S + K))
     slopes = cells.slopes(z) + extra
+    # above all slopes, so that every slack is positive at the start
     top = 1.5 * float(slopes.max())
     state, best = _State(z, top - slopes, top), (np.inf, z)
     for _ in range(_MOST_STEPS):
         z = state.z
         slopes = cells.slopes(z) + extra
         excess = float(slopes.max() - slopes @ z / z.sum())
+        # Near the end rounding can make a step worse than the one before.
         best = min(best, (excess, z), key=lambda pair: pair[0])
         if excess <= _EQUAL * state.top:
             break
@@ -207,6 +216,7 @@ def _shrunk(m: np.ndarray, rows: np.ndarray, columns: np.ndarray, omega: np.ndar
         if state.center < _LEAST and np.abs(slack - state.s).max() < _ROUNDING:
             break
         state = _interior_step(cells, state, slack, on_simplex=False)
+    # z s = 0 at the solution, so that one of both is zero: the smaller one, z in units of its size at the start.
     return m * cells.factor(np.where(state.z > size * state.s, state.z, 0.0))
 
 
@@ -219,10 +229,12 @@ def _interior_step(cells: _Cells, state: _State, slack: np.ndarray, on_simplex: 
     z, s, top = state
     live, center, system = s > 0, state.center, _System(*cells.bends(z), s, z)
     total = 1.0 - float(z.sum()) if on_simplex else None
+    # Mehrotra's predictor: a step towards z s = 0, of which only its length and its effect are used.
     dz, _ = system.solve(-slack, total)
     ds = -s - (s / z) * dz
     length = min(1.0, _longest(z, dz), _longest(s, ds))
     after = float((z + length * dz) @ (s + length * ds)) / len(z)
+    # the third power is Mehrotra's rule for how much to centre
     aim = min(max((after / center) ** 3, _FASTEST), 1.0) * center
     lack = float(z @ np.maximum(np.abs(slack - s) - _ROUNDING * max(top, 1.0), 0.0)) / len(z)
     aim = max(aim, min(center, _HOLD * lack), 1e-3 * _LEAST)
@@ -232,6 +244,7 @@ def _interior_step(cells: _Cells, state: _State, slack: np.ndarray, on_simplex: 
     of_z = dz / z
     of_s = np.where(live, ask - of_z, 0.0)
     up, down = max(of_z.max(), of_s.max(), 1e-300), -min(of_z.min(), of_s.min(), -1e-300)
+    # Changes are relative, so that all values stay positive, and a step need not end at the boundary.
     length = min(1.0, _UP / up, _DOWN / down)
     return _State(_changed(z, length * of_z), _changed(s, length * of_s), top + length * dtop)
 
@@ -251,6 +264,7 @@ class _System:
         S, K = off.shape
         pivot = diagonal + s / z
         inverse = np.divide(1.0, pivot, out=np.zeros_like(pivot), where=s > 0)
+        # Mostly there are more sensors than windows: the system that is left has the size of the smaller family.
         self.first = slice(0, S) if S >= K else slice(S, S + K)
         self.second = slice(S, S + K) if S >= K else slice(0, S)
         off = off if S >= K else off.T
@@ -263,11 +277,13 @@ class _System:
     def solve(self, right: np.ndarray, total: float | None) -> tuple[np.ndarray, float]:
         """Solve for dz; with a total also for the multiplier t of Σ dz = total: matrix dz + t = right."""
         first, second = right[self.first], right[self.second]
+        # Schur complement: the larger family is eliminated, the smaller one solved for, and the larger one follows.
         reduced = np.where(self.fixed, 0.0, second - self.carried @ first)
         dtop = 0.0
         if total is None:
             inner = np.linalg.solve(self._small(), reduced)
         else:
+            # the border is what is left of the row of ones after the elimination
             edge = 1.0 - self.carried.sum(axis=1)
             n = len(edge)
             bordered = np.empty((n + 1, n + 1))
@@ -284,6 +300,7 @@ class _System:
         if not self.fixed.any():
             return self.small
         free = ~self.fixed
+        # A row and column of the identity leave a fixed variable as it is.
         return np.where(np.outer(free, free), self.small, np.eye(len(free)))
 
 

@@ -38,7 +38,9 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with path.open("wb") as direct:
             yield direct
         return
+    # Renaming onto a symbolic link would replace the link and leave the file that it points to.
     path = Path(os.path.realpath(path))
+    # once per folder and process: a study writes thousands of files into one folder
     if path.parent not in _swept:
         remove_leftovers(path.parent)
         _swept.add(path.parent)
@@ -47,6 +49,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with file:
             yield file
             file.flush()
+            # Without it, a rename can reach the disk before the content does, and a power failure leaves an empty
+            # file.
             os.fsync(file.fileno())
             if os.name != "nt":
                 # Renamed while its lock is held: nobody takes it for a leftover.
@@ -64,6 +68,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     A pipe would wait for a writer that may never come, and a device such as `/dev/zero` never ends. The open file is
     examined, and not the path, which could be replaced in between.
     """
+    # O_NONBLOCK, so that opening a pipe without a writer returns; for regular files it has no effect.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)

@@ -33,6 +33,7 @@ class Groups:
     index: np.ndarray
 
     def __post_init__(self):
+        # Cached properties below depend on both; an estimator that hands its labels out makes a copy.
         self.labels.flags.writeable = False
         self.index.flags.writeable = False
 
@@ -55,6 +56,7 @@ class Groups:
                 f"{len(given)} labels; label {given.tolist()[n_features]!r} is for feature {n_features}, "
                 "which is not there."
             )
+        # before np.unique, which would make a group of missing labels
         for feature, label in enumerate(given):
             if label is None or (isinstance(label, float | np.floating) and not np.isfinite(label)):
                 raise ValueError(
@@ -91,6 +93,7 @@ class Groups:
     @cached_property
     def members(self) -> list[np.ndarray]:
         """The features of every group, in order."""
+        # stable, so that the features of a group keep their order, which is that of time
         order = np.argsort(self.index, kind="stable")
         return np.split(order, np.cumsum(self.sizes)[:-1])
 
@@ -119,6 +122,7 @@ class Groups:
     @cached_property
     def _slots(self) -> np.ndarray:
         """Slot of every feature in the padded (G, r) layout."""
+        # Place of a feature within its group; a group's features need not be adjacent.
         rank = np.empty(self.n_features, dtype=np.intp)
         for features in self.members:
             rank[features] = np.arange(len(features))

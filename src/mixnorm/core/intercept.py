@@ -4,6 +4,7 @@ from mixnorm.core.arrays import Array, namespace
 from mixnorm.core.losses import SquaredHinge
 
 _PLAIN_ITER = 6  # nearly always enough from a good start, and then no bracket is needed
+# far more than halving the bracket needs for all digits of a float
 _MAX_ITER = 200
 
 
@@ -19,6 +20,7 @@ def solve_intercept(loss: SquaredHinge, scores: Array, y: Array, weight: Array, 
     b : array of shape (..., K)
         Where to start.
     """
+    # Along a path the intercept before is a good start; a bracket would cost two more passes over the trials.
     b, still = _newton(loss, scores, y, weight, b, _PLAIN_ITER, (None, None))
     if bool(namespace(b).any(still)):
         b, _ = _newton(loss, scores, y, weight, b, _MAX_ITER, _bracket(scores, y, weight))
@@ -43,6 +45,7 @@ def balance(a: Array, y: Array) -> Array:
 def _newton(loss, scores, y, weight, b, max_iter: int, bracket) -> tuple[Array, Array]:
     """Newton steps, inside a bracket if there is one; return b and where it still moves."""
     xp = namespace(scores)
+    # Newton's steps on a piecewise linear derivative can go back and forth between two pieces; the bracket ends that.
     low, high = bracket
     if low is not None:
         b = xp.minimum(xp.maximum(b, low), high)
@@ -50,6 +53,7 @@ def _newton(loss, scores, y, weight, b, max_iter: int, bracket) -> tuple[Array, 
         margins = y * (scores + b[..., None, :])
         a = loss.dual_variable(margins, weight)
         pull = xp.sum(a * y, axis=-2)  # minus the derivative in b: positive where b is too small
+        # 0 where all trials are beyond the margin: any intercept there is a minimiser, and the step is 0.
         slope = xp.sum(weight * loss.curvature(margins), axis=-2)
         step = b + pull / xp.where(slope > 0, slope, 1.0)
         if low is not None:
@@ -67,5 +71,6 @@ def _newton(loss, scores, y, weight, b, max_iter: int, bracket) -> tuple[Array, 
 def _bracket(scores: Array, y: Array, weight: Array) -> tuple[Array, Array]:
     """Margins 1 of all trials lie between; so does a minimiser."""
     xp = namespace(scores)
+    # the b at which a trial's margin is exactly 1
     edge = xp.where(weight > 0, y - scores, 0.0)
     return xp.min(edge, axis=-2), xp.max(edge, axis=-2)

@@ -22,6 +22,7 @@ class SquaredHinge:
     def curvature(self, margins: Array) -> Array:
         """Second derivative of the loss of every trial (an element of its generalised derivative at m = 1)."""
         xp = namespace(margins)
+        # 2 below the margin, 0 beyond: the loss has no second derivative at m = 1, and either value will do there.
         return 2 * xp.astype(margins < 1, margins.dtype)
 
     #: ℓ' is Lipschitz with this constant
@@ -30,6 +31,7 @@ class SquaredHinge:
     def dual_terms(self, dual_variable: Array, weight: Array) -> tuple[Array, Array]:
         """Return the linear part a and the quadratic part a²/(4p) of the dual value; trials of weight 0 have none."""
         xp = namespace(dual_variable)
+        # a is 0 for trials of weight 0, and 0/0 would be NaN
         safe = xp.where(weight > 0, weight, xp.ones_like(weight))
         return dual_variable, dual_variable**2 / (4 * safe)
 

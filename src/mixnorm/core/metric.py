@@ -146,6 +146,7 @@ class DenseMetric(_Arrays):
     def nearest(self, V: np.ndarray) -> np.ndarray:
         """Return w_t with the least ‖R_t w_t − v_t‖: (B, T, D, K) → (B, T, d, K)."""
         out = np.empty((*V.shape[:2], self.n_features, V.shape[-1]))
+        # Least squares, because a dense root may have more rows than columns (`Stack.only` leaves columns out).
         for place in np.ndindex(V.shape[:2]):
             out[place] = np.linalg.lstsq(self.root[place], V[place], rcond=None)[0]
         return out
@@ -156,10 +157,12 @@ class DenseMetric(_Arrays):
 
     def diagonal(self) -> np.ndarray:
         """The diagonal of N_t, (B, T, d), in NumPy."""
+        # Σ_i R_ij², without forming N
         return np.sum(to_numpy(self.root) ** 2, axis=2)
 
     def bound(self) -> Array:
         """The Frobenius norm of N_t, (B, T)."""
+        # The largest eigenvalue itself would need an iteration; a step length only needs a bound.
         return _frobenius(matmul_transposed(self.root, self.root))
 
     def columns(self, features: np.ndarray) -> np.ndarray:
@@ -270,6 +273,7 @@ class KroneckerMetric(_Arrays):
         sensor, sample = self._sensor_and_sample(features)
         sensors, samples = to_numpy(self.sensors)[..., sensor], to_numpy(self.samples)[..., sample]
         out = np.empty((*sensors.shape[:2], self.n_features, len(features)))
+        # Column (c, s) of P ⊗ Q is the outer product of column c of P and column s of Q.
         product = sensors[:, :, :, None, :] * samples[:, :, None, :, :]
         out[:, :, self.layout.ravel()] = product.reshape(out.shape)
         return out
@@ -289,12 +293,15 @@ class KroneckerMetric(_Arrays):
     def only(self, sensors: np.ndarray) -> "KroneckerMetric":
         """Return the metric of the features of some sensors alone, in their order; its P is a Cholesky factor."""
         features = self.layout[sensors]
+        # the order of the features that are left, counted from 0
         place = np.argsort(np.argsort(features.ravel())).reshape(features.shape)
+        # Rows and columns of P'P and not of P: a root of a part is not a part of the root.
         P = np.linalg.cholesky(self._squares[0][..., sensors[:, None], sensors]).swapaxes(-1, -2)
         return KroneckerMetric(place, P, self.samples)
 
     def inverse_times(self, W: np.ndarray) -> np.ndarray:
         """N_t⁻¹ w_t: (B, T, d, K) → (B, T, d, K)."""
+        # N⁻¹ = R⁻¹ R⁻'.
         return self.nearest(self.map(lambda factor: factor.swapaxes(-1, -2)).nearest(W))
 
     def whiten(self, X: np.ndarray) -> np.ndarray:
@@ -311,6 +318,7 @@ class KroneckerMetric(_Arrays):
         xp = namespace(V)
         B, T, _, K = V.shape
         C, r = self.layout.shape
+        # P over the sensors, then Q over the samples: O(d (C + r)) operations per column instead of O(d²).
         inner = xp.matmul(sensors, xp.reshape(self._by_sensor(V), (B, T, C, r * K)))
         both = xp.matmul(samples[:, :, None, ...], xp.reshape(inner, (B, T, C, r, K)))
         return self._by_feature(xp.reshape(both, (B, T, C * r, K)))

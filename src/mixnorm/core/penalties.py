@@ -66,12 +66,15 @@ class GroupNorm:
         """Shrink every block; exactly zero where its dual norm is at most the threshold."""
         xp = namespace(blocks)
         if self.q == 1:
+            # The last + 0.0 turns −0.0 into 0.0, whose sign would otherwise show in files and in comparisons of bits.
             shrunk = positive_part(xp.abs(blocks) - threshold[..., None, :])
             return xp.copysign(shrunk, blocks) + 0.0
         if self.q == 2:
             norm = vector_norm(blocks, 2)
+            # `where` computes both branches, so that the division must be harmless where its result is not used.
             factor = xp.where(norm > threshold, 1 - threshold / xp.where(norm > 0, norm, 1.0), 0.0)
             return blocks * factor[..., None, :]
+        # Zero is decided by the dual norm: the iteration of `prox_lq` need not end exactly at zero.
         keep = self.dual_norm(blocks) > threshold
         return xp.where(keep[..., None, :], prox_lq(blocks, xp.where(keep, threshold, 0.0), self.q), 0.0)
 
@@ -124,8 +127,10 @@ def vector_norm(blocks: Array, p: float) -> Array:
     largest = xp.max(size, axis=-2)
     if p == float("inf"):
         return largest
+    # Powers of numbers of at most 1 cannot overflow, and the largest of them is 1: their sum does not vanish.
     scale = xp.where(largest > 0, largest, 1.0)
     ratio = size / scale[..., None, :]
+    # a product is faster than a power, and exact
     power = ratio * ratio if p == 2 else ratio**p
     total = xp.sum(power, axis=-2)
     return largest * (xp.sqrt(total) if p == 2 else total ** (1 / p))

@@ -79,6 +79,7 @@ class Stack:
             X[None, None],
             y[None, None],
             sample_weight[None, None],
+            # placeholder alphas, (1, K)
             xp.ones_like(sample_weight[None, 0]),
             group_weights[None],
             like(X, [[0.0] * K]),
@@ -161,6 +162,8 @@ class Stack:
 
         Weights of a penalty's other groups, which stand behind those of the G groups, are kept.
         """
+        # A centre with a metric is in the coordinates v = R w, which do not lose features; without one it is in those
+        # of w.
         features = np.flatnonzero(kept[self.groups.index])
         weights = np.concatenate([kept, np.ones(self.group_weights.shape[1] - len(kept), dtype=bool)])
         return replace(
@@ -175,6 +178,7 @@ class Stack:
 
     def last(self) -> "Stack":
         """Return the stack of the last problem of every data set alone."""
+        # X and y have no axis of problems, and the metric is that of a data set.
         names = ["sample_weight", "alpha", "group_weights", "similarity"]
         names += [name for name in ("center", "ridge") if getattr(self, name) is not None]
         return replace(self, **{name: getattr(self, name)[..., -1:] for name in names})
@@ -213,6 +217,7 @@ class Stack:
 
     def descent(self, W: Array, a: Array) -> Array:
         """Minus the gradient of the smooth part, X_t'(a_t∘y_t) less that of `quadratic`, (B, T, d, K)."""
+        # without similarity or ridge the second term would cost as much as the first and be zero
         v = matmul_transposed(self.X, a * self.y[..., None])
         if self.has_quadratic:
             v = v - self.quadratic_gradient(W)

@@ -17,22 +17,18 @@ A size is a number or a letter. A letter has the same value wherever it occurs i
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
+from mixnorm.core.values import HUGE, MOST, in_words, is_label, is_number, is_unicode, shown
+
 #: Letter → its value in the check that is under way. "..." stands for the leading axes of an array, a tuple.
 Sizes = dict[str, Any]
 
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 80
-#: Values beyond this are no measurement and no coefficient in any unit, and their products are not finite.
-_HUGE = 1e100
-#: Integers beyond this have no meaning in any file here, and the largest of them have no float.
-_MOST = 2**63
+# names of sensors, subjects and classes need no deeper nesting, and a file must not exhaust the stack
 _DEEPEST_LABEL = 3
 
 
@@ -58,13 +54,6 @@ def check(kind: Kind, value: Any, what: str, sizes: Sizes | None = None) -> None
         raise SchemaError(f"{what}: {problem}." if isinstance(kind, Record) else f"{what} {problem}.")
 
 
-def shown(value: Any) -> str:
-    """A value in at most about 80 characters, control characters escaped."""
-    if isinstance(value, np.ndarray):
-        return f"an array of type {value.dtype} and shape {value.shape}"
-    return _SHORT.repr(value)
-
-
 def _unfit(kind: Kind, value: Any) -> str:
     return f"must be {kind.words}, but it is {shown(value)}"
 
@@ -73,18 +62,18 @@ def _unfit(kind: Kind, value: Any) -> str:
 class Number:
     """A number in a range, bounds included; ``above``: the lower bound excluded. Infinity only as a bound."""
 
-    low: float = -_HUGE
-    high: float = _HUGE
+    low: float = -HUGE
+    high: float = HUGE
     above: bool = False
 
     @property
     def words(self) -> str:
         """As in `Kind`."""
-        return f"a number {_range(self.low, self.high, _HUGE, 'above' if self.above else 'from')}".strip()
+        return f"a number {in_words(self.low, self.high, HUGE, 'above' if self.above else 'from')}".strip()
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
         """As in `Kind`."""
-        fits = _is_number(value) and self.low <= value <= self.high and not (self.above and value == self.low)
+        fits = is_number(value) and self.low <= value <= self.high and not (self.above and value == self.low)
         return None if fits else _unfit(self, value)
 
 
@@ -93,13 +82,13 @@ class Whole:
     """An integer in a range, bounds included. ``size``: the letter whose value it is."""
 
     low: int = 0
-    high: int = _MOST
+    high: int = MOST
     size: str | None = None
 
     @property
     def words(self) -> str:
         """As in `Kind`."""
-        return f"an integer {_range(self.low, self.high, _MOST, 'from')}"
+        return f"an integer {in_words(self.low, self.high, MOST, 'from')}"
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
         """As in `Kind`."""
@@ -144,7 +133,7 @@ class Text:
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
         """As in `Kind`."""
-        fits = isinstance(value, str) and len(value) <= self.longest and (value or self.empty) and _is_unicode(value)
+        fits = isinstance(value, str) and len(value) <= self.longest and (value or self.empty) and is_unicode(value)
         return None if fits else _unfit(self, value)
 
 
@@ -172,7 +161,7 @@ class Label:
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
         """As in `Kind`."""
-        return None if _is_label(value, _DEEPEST_LABEL) else _unfit(self, value)
+        return None if is_label(value, _DEEPEST_LABEL) else _unfit(self, value)
 
 
 class Either:
@@ -188,6 +177,7 @@ class Either:
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
         """As in `Kind`."""
+        # All are asked, because the most telling of their messages is shown.
         problems = [kind.problem(value, sizes) for kind in self.kinds]
         if None in problems:
             return None
@@ -217,6 +207,7 @@ class Many:
 
     def problem(self, value: Any, sizes: Sizes) -> str | None:
         """As in `Kind`."""
+        # `tolist` gives Python's numbers and strings, which the kinds check for.
         if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biufU":
             value = value.tolist()
         if not isinstance(value, list | tuple) or not self.least <= len(value) <= self.most:
@@ -276,8 +267,8 @@ class Array:
         self,
         types: str,
         *shape: str | int,
-        low: float = -_HUGE,
-        high: float = _HUGE,
+        low: float = -HUGE,
+        high: float = HUGE,
         below: str | None = None,
         nan: bool = False,
     ) -> None:
@@ -292,6 +283,7 @@ class Array:
         """As in `Kind`."""
         if not isinstance(value, np.ndarray) or value.dtype.kind not in self.types:
             return _unfit(self, value)
+        # float16 and the long double of some platforms have other ranges, and BLAS does not take them.
         if value.dtype.kind == "f" and value.dtype.itemsize not in (4, 8):
             return f"must have floats of 4 or 8 bytes, but its type is {value.dtype}"
         return self._shape_problem(value, sizes) or self._value_problem(value, sizes)
@@ -309,6 +301,7 @@ class Array:
                 return f"must have the axes {self._axes()}, but its shape is {value.shape}"
             if isinstance(axis, str) and found.setdefault(axis, length) != length:
                 return f"must have the axes {self._axes()}, but its shape is {value.shape}"
+        # Letters are noted only after the whole shape fits, so that a wrong array does not blame the next one.
         for letter, length in found.items():
             if sizes.get(letter, length) != length:
                 known = f"{letter} = {sizes[letter]}"
@@ -318,18 +311,19 @@ class Array:
 
     def _value_problem(self, value: np.ndarray, sizes: Sizes) -> str | None:
         if value.dtype.kind == "U":
-            return None if _is_unicode(value) else "must contain valid text"
+            return None if is_unicode(value) else "must contain valid text"
         if self.nan and value.dtype.kind == "f":
             value = value[~np.isnan(value)]
         if value.dtype.kind not in "iuf" or not value.size:
             return None
         high = self.high if self.below is None else sizes[self.below] - 1
         low, most = value.min().item(), value.max().item()  # NaN where any value is NaN
+        # min and max of an array with NaN are NaN, so that one pass finds it
         if math.isnan(low):
             return "must not contain NaN"
         if not (self.low <= low and most <= high):
             beyond = low if low < self.low else most
-            return f"must have {_range(self.low, high, _HUGE, 'values from') or 'finite values'}, but has {beyond:g}"
+            return f"must have {in_words(self.low, high, HUGE, 'values from') or 'finite values'}, but has {beyond:g}"
         return None
 
     def _axes(self) -> str:
@@ -370,47 +364,19 @@ class Record:
         """As in `Kind`."""
         if not isinstance(value, Mapping):
             return _unfit(self, value)
+        # First of all: a file of a later version should be recognised as such, and not by a detail that changed.
         unknown = [name for name in value if name not in self.required and name not in self.optional]
         if unknown:
             return f"{shown(unknown[0])} is unknown; a later version of mixnorm may have written it"
         missing = [name for name in self.required if name not in value]
         if missing:
             return f"{missing[0]!r} is missing"
+        # Required entries first, because they define the sizes that optional ones refer to.
         for name, kind in {**self.required, **self.optional}.items():
             problem = kind.problem(value[name], sizes) if name in value else None
             if problem is not None:
                 return f"{name!r}: {problem}" if isinstance(kind, Record) else f"{name!r} {problem}"
         return next((problem for rule in self.rules if (problem := rule(value)) is not None), None)
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, int):
-        return not isinstance(value, bool) and abs(value) <= _MOST
-    return isinstance(value, float) and not math.isnan(value)
-
-
-def _is_unicode(value: str | np.ndarray) -> bool:
-    """Whether text can be written: it has no lone surrogates, and an array no code beyond the last character."""
-    if isinstance(value, str):
-        return not any("\ud800" <= character <= "\udfff" for character in value)
-    codes = np.frombuffer(value.astype(value.dtype.newbyteorder("=")).tobytes(), np.uint32)
-    return not np.any((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF)))
-
-
-def _is_label(value: Any, depth: int) -> bool:
-    if isinstance(value, tuple):
-        return depth > 0 and len(value) <= 100 and all(_is_label(item, depth - 1) for item in value)
-    if isinstance(value, str):
-        return len(value) <= 10_000 and _is_unicode(value)
-    return isinstance(value, bool) or (_is_number(value) and math.isfinite(value))
-
-
-def _range(low: float, high: float, unbounded: float, least: str) -> str:
-    """The words for a range, without bounds that only say that a value is finite."""
-    first, last = (str(bound) if isinstance(bound, int) else f"{bound:g}" for bound in (low, high))
-    parts = [] if low <= -unbounded else [f"{least} {first}"]
-    parts += [] if high >= unbounded else [f"to {last}" if parts else f"up to {last}"]
-    return " ".join(parts)
 
 
 def _bind(sizes: Sizes, letter: str, value: int) -> str | None:

@@ -52,6 +52,7 @@ class SensorsAndWindows:
 
     def cell_norms(self, w: np.ndarray) -> np.ndarray:
         """Norm of every cell of w (d,), (G, windows)."""
+        # Squares of a cell's coefficients may underflow; relative to the largest one they do not where it matters.
         largest = float(np.abs(w).max(initial=0.0)) or 1.0
         square = np.bincount(self.cells.index, weights=(w / largest) ** 2, minlength=self.cells.n_groups)
         return largest * np.sqrt(square).reshape(self.groups.n_groups, -1)
@@ -68,6 +69,7 @@ class SensorsAndWindows:
         """Ω(w), w (d,)."""
         m, (rows, columns) = self.cell_norms(w), self.divided(weight)
         by_row, by_column = np.sqrt(np.sum(m**2, axis=1)), np.sqrt(np.sum(m**2, axis=0))
+        # Only rows that are present: an infinite weight times 0 would be NaN.
         return float(rows[by_row > 0] @ by_row[by_row > 0] + columns @ by_column)
 
     def prox(self, blocks: np.ndarray, threshold: np.ndarray) -> np.ndarray:
@@ -81,6 +83,7 @@ class SensorsAndWindows:
         """`prox` of one problem, w (d,)."""
         m, (rows, columns) = self.cell_norms(w), self.divided(threshold)
         out = np.isinf(rows)
+        # A forbidden sensor takes no part: left in, it would use up what the windows allow to the others.
         m[out] = 0.0
         return self.scaled(w, m, _prox(m, np.where(out, 0.0, rows), columns))
 
@@ -103,6 +106,7 @@ class SensorsAndWindows:
     def gauge_of(self, z: np.ndarray, weight: np.ndarray) -> float:
         """`gauge` of one problem, z (d,)."""
         rows, columns = self.divided(weight)
+        # a forbidden sensor may have any gradient
         finite = np.isfinite(rows)
         return smallest_scale(self.cell_norms(z)[finite], rows[finite], columns).scale
 
@@ -138,6 +142,7 @@ def _prox(m: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         before, v = v, _within(m - u, columns, axis=0)
         if np.abs(v - before).max(initial=0.0) <= _CHANGE * size:
             w = np.maximum(m - u - v, 0.0)
+            # m − u − v of such a row is rounding and not exactly zero; sensors that are out must be zero.
             inside = np.sqrt(np.sum((m - v) ** 2, axis=1)) <= rows * (1 + 1e-14)
             w[inside] = 0.0
             return w

@@ -8,8 +8,10 @@ from importlib import import_module
 from typing import Any
 
 from mixnorm.eeg.cohort import CohortDecoder
-from mixnorm.eeg.decoder import Decoder, Scores, default_classifier
+from mixnorm.eeg.decoder import Decoder, default_classifier
 from mixnorm.eeg.design import Design, default_preparation, prepare
+from mixnorm.eeg.event_scores import Scores
+from mixnorm.eeg.events import Events
 from mixnorm.eeg.evidence import FlashEvidence, Posterior
 from mixnorm.eeg.letter_prior import LetterPrior
 from mixnorm.eeg.positions import electrode_positions
@@ -17,9 +19,10 @@ from mixnorm.eeg.preparation import PRESETS, Preparation
 from mixnorm.eeg.readers import ReadOptions, read_recording, read_recordings
 from mixnorm.eeg.readers.mne_files import to_raw
 from mixnorm.eeg.readers.moabb_sets import from_moabb
-from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError
+from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
-from mixnorm.eeg.simulate import Cohort, Simulated, simulated_cohort, simulated_p300, simulated_recording
+from mixnorm.eeg.simulate import Cohort, Simulated, simulated_cohort, simulated_p300
+from mixnorm.eeg.simulate_recording import simulated_recording
 from mixnorm.eeg.speller import MATRICES, Speller, SpellerError, read_speller
 from mixnorm.eeg.spelling import Spelled, Stopping, spell
 from mixnorm.eeg.splitting import InOrder, honest_folds

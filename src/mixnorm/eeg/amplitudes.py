@@ -13,6 +13,7 @@ from mixnorm.eeg.recording import RecordingError
 #: amplifiers, and units by 1000.
 OTHER_UNIT = 100.0
 
+# what a recording is probably in, by its size relative to microvolts
 _UNITS = {1e-6: "volts", 1e-3: "millivolts", 1e3: "nanovolts"}
 
 
@@ -38,11 +39,13 @@ def check_unit_of(source: str, X: NDArray[np.float64], scale: NDArray[np.float64
 
 def _size(X: NDArray[np.float64]) -> float:
     """Median over channels of the interquartile range / 1.349 of trials, which artefacts hardly change."""
+    # Divided by 1.349, the interquartile range of a normal distribution is its standard deviation.
     low, high = np.percentile(X, [25, 75], axis=(0, 2))
     return float(np.median(high - low)) / 1.349
 
 
 def _differ(size: float, usual: float) -> bool:
+    # A size of 0 (mostly flat channels) says nothing about the unit.
     return size > 0 and usual > 0 and not 1 / OTHER_UNIT < size / usual < OTHER_UNIT
 
 

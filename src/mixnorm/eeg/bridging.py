@@ -57,6 +57,8 @@ class BridgingFilter:
         """Filter the next (n_channels, n_samples); NaN where a sample was lost."""
         if self._sos is None or chunk.shape[1] == 0:
             return chunk
+        # the usual case, all channels at once: `sosfilt` treats each row by itself, so that the bits are those of the
+        # loop below
         if not self._gap.any() and np.isfinite(chunk).all():
             out, self._state = sps.sosfilt(self._sos, chunk, zi=self._state)
             self._last = chunk[:, -1].copy()
@@ -69,6 +71,7 @@ class BridgingFilter:
     def _push_channel(self, channel: int, row: NDArray[np.float64], out: NDArray[np.float64]) -> None:
         """Filter one channel, run of samples by run of samples."""
         there = np.isfinite(row)
+        # stretches of present and of lost samples, in turn
         edges = [0, *(np.flatnonzero(np.diff(there)) + 1).tolist(), len(row)]
         for begin, end in itertools.pairwise(edges):
             if not there[begin]:
@@ -82,7 +85,9 @@ class BridgingFilter:
         """Bring the filter to the first sample after a gap."""
         gap = int(self._gap[channel])
         if gap > self._memory:
+            # After a gap that is longer than its memory, a filter owes nothing to the samples before it.
             self._state[:, channel] = self._at_rest * value
+        # The line is filtered and its output thrown away: it only carries the state of the filter across the gap.
         elif gap:
             self._run(channel, np.linspace(self._last[channel], value, gap + 2)[1:-1])
         self._gap[channel] = 0
@@ -105,5 +110,6 @@ def settling_samples(sos: NDArray[np.float64] | None, share: float = SETTLED) ->
     length = int(np.ceil(2 * np.log(share) / np.log(min(slowest, 1 - 1e-9)))) + 64
     impulse = np.zeros(length)
     impulse[0] = 1.0
+    # Σ_{k ≥ n} |h_k| for every n
     tail = np.cumsum(np.abs(sps.sosfilt(sos, impulse))[::-1])[::-1]
     return int(np.argmax(tail <= share * tail[0]))

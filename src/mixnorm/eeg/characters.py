@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.events import UNKNOWN
 
 
 def characters_right(
@@ -41,6 +41,8 @@ def _right_by_repetition(
     if not is_target.any() or is_target.all():
         return np.zeros((0, scores.shape[1]), dtype=bool)
     flashes = [scores[stimulus == code] for code in codes]
+    # Flashes that are left out because of a fault are missing here; every code is given as many as the code with the
+    # fewest.
     repetitions = min(len(own) for own in flashes)
     sums = np.array([np.cumsum(own[:repetitions], axis=0) for own in flashes])
     return np.all(_picked(sums, is_target) == is_target[:, None, None], axis=0)
@@ -50,10 +52,12 @@ def _picked(sums: NDArray[np.float64], is_target: NDArray[np.bool_]) -> NDArray[
     """Which codes are taken for the targets, of the shape of the sums (codes, repetitions, k)."""
     half, count = len(sums) // 2, int(is_target.sum())
     picked = np.zeros(sums.shape, dtype=bool)
+    # A symbol of a row-column speller is one row and one column; the two best codes of all could be two rows.
     if count == 2 and is_target[:half].sum() == 1:
         for part in (slice(None, half), slice(half, None)):
             np.put_along_axis(picked[part], np.argmax(sums[part], axis=0)[None], True, axis=0)
         return picked
+    # stable: of equal sums, such as those of a zero model, the first code is taken in every repetition
     best = np.argsort(-sums, axis=0, kind="stable")[:count]
     np.put_along_axis(picked, best, True, axis=0)
     return picked

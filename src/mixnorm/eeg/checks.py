@@ -27,6 +27,7 @@ def _check_shape(recording: Recording | EpochedRecording) -> None:
         raise RecordingError(source, f"it contains no signal (shape {data.shape})", "record again")
     if len(recording.events) == 0:
         raise RecordingError(source, "no events were found", "check that the triggers were recorded")
+    # Channels are matched by name from here on, and the name must say which one is meant.
     repeated = sorted({name for name in recording.ch_names if recording.ch_names.count(name) > 1})
     if repeated:
         raise RecordingError(source, f"several channels have the name {', '.join(repeated)}", "rename them")
@@ -53,6 +54,8 @@ def _check_onsets(recording: Recording) -> None:
             f"{len(outside)} of {len(onset)} events are outside the recording (sample {outside[0]} of {n_samples})",
             "check that events and signal come from the same recording and have the same sampling rate",
         )
+    # Two events of one sample would be two trials of the same signal, perhaps in different folds or with different
+    # labels.
     same = np.flatnonzero(np.diff(onset) == 0)
     if len(same):
         raise RecordingError(

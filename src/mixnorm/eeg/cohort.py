@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixnorm.core.schema import Many, SchemaError, Text, check
-from mixnorm.eeg.decoder import NESTED, Decoder, nested_classifier, scaler_arrays, scaler_from
-from mixnorm.eeg.decoder_schema import check_decoder
+from mixnorm.eeg.decoder import Decoder
+from mixnorm.eeg.decoder_schema import NESTED, check_decoder, nested_classifier, scaler_arrays, scaler_from
 from mixnorm.eeg.design import Design, prepare
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.evidence import flash_correlation
 from mixnorm.eeg.preparation import Preparation
-from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording
+from mixnorm.eeg.recording import EpochedRecording, Recording
 from mixnorm.eeg.scaling import ChannelScaler
 from mixnorm.eeg.splitting import InOrder
 from mixnorm.estimators.calibration import fit_sigmoid, plain
@@ -104,6 +105,7 @@ class CohortDecoder:
             With a decoder for every subject of the design.
         """
         X, y, groups = design.to_sklearn()
+        # in the order of the recordings, unlike np.unique
         names = list(dict.fromkeys(design.subject.tolist()))
         if len(names) < 2:
             raise ValueError(
@@ -113,6 +115,8 @@ class CohortDecoder:
         scalers, scaled = {}, np.empty_like(X)
         for name in names:
             mine = design.subject == name
+            # Amplitudes differ between people and caps: each subject has a scale of its own before subjects are
+            # compared.
             scalers[name] = design.preparation.scaler().fit(X[mine])
             scaled[mine] = scalers[name].transform(X[mine])
         model = default_joint_classifier() if classifier is None else classifier
@@ -165,6 +169,7 @@ class CohortDecoder:
         # All channels: `adapt` takes trials of the shape of the joint fit, whatever its classifiers use of them.
         matched = [self._plain().matched(recording, self.ch_names) for recording in recordings]
         design = prepare(matched, self.preparation)
+        # Trials without a label help here too: a scale needs none.
         scaler = self.preparation.scaler().fit(design.X)
         known = (design.y != UNKNOWN) & labels
         model = MultiTaskGroupSVCCV._from_archive(*self.classifier._to_archive())  # a copy that `adapt` may change
@@ -189,6 +194,7 @@ class CohortDecoder:
         if np.bincount(y, minlength=2).min() < _FEWEST_TO_CALIBRATE:
             return None
         scores = np.empty(len(y))
+        # The scaler is learned without the held-out trials as well, as it will be for new ones.
         for train, test in InOrder().split(X, groups=groups):
             scaler = self.preparation.scaler().fit(X[train])
             scores[test] = model._adapted_scores(scaler.transform(X[train]), y[train], scaler.transform(X[test]))
@@ -203,12 +209,13 @@ class CohortDecoder:
 
     def _to_archive(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         """Header (plain JSON) and arrays for `mixnorm.save`: those of a decoder, and a scaler for each subject."""
+        # Any of the scalers will do here; those of all subjects are stored below.
         header, arrays = replace(
             self._plain(), scaler=next(iter(self.scalers.values())), classifier=self.classifier
         )._to_archive()
         arrays = {name: array for name, array in arrays.items() if not name.startswith("scaler/")}
         for place, scaler in enumerate(self.scalers.values()):
-            arrays |= {f"scaler-{place}/{name}": array for name, array in scaler_arrays(scaler).items()}
+            arrays |= scaler_arrays(scaler, f"scaler-{place}/")
         return header | {"subjects": list(self.scalers)}, arrays
 
     @classmethod
@@ -222,11 +229,12 @@ class CohortDecoder:
         scalers = {}
         for place, subject in enumerate(subjects):
             prefix = f"scaler-{place}/"
+            # Taken out one by one, so that an array that belongs to no subject is noticed at the end.
             learned = {name.removeprefix(prefix): own.pop(name) for name in list(own) if name.startswith(prefix)}
             values = others | {f"scaler/{name}": array for name, array in learned.items()}
             check_decoder(values | {"times": arrays.get("times")}, classifier)
             preparation = Preparation.from_dict(header["preparation"])
-            scalers[subject] = scaler_from(preparation, learned)
+            scalers[subject] = scaler_from(preparation, learned, "")
         if len(scalers) < len(subjects) or set(own) != {"times"}:
             raise SchemaError("'subjects' must be names that differ, each with one scaler.")
         return cls(

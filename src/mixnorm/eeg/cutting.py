@@ -13,8 +13,9 @@ from mixnorm.eeg.bridging import BridgingFilter
 from mixnorm.eeg.faults import MARKED, OUTSIDE, Faults, faults_of
 from mixnorm.eeg.filters import bridged, zero_phase
 from mixnorm.eeg.left_out import LeftOut
-from mixnorm.eeg.preparation import Preparation, SampleGrid
+from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
+from mixnorm.eeg.sample_grid import SampleGrid
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def re_referenced(
     total = np.zeros(signal.shape[1])
     for name in names:
         total += signal[list(ch_names).index(name)]
+    # Electrodes that are the reference are no longer sensors; those of an average reference are.
     keep = [channel for channel, name in enumerate(ch_names) if reference == "average" or name not in reference]
     return signal[keep] - total / len(names), tuple(ch_names[channel] for channel in keep)
 
@@ -73,9 +75,11 @@ def _cut_continuous(recording: Recording, preparation: Preparation) -> Cut:
     _check_length(recording, grid)
     faults = _some_usable(recording, faults_of(recording, grid))
     signal, ch_names = _referenced(recording.signal, recording, preparation)
+    # The whole signal is filtered and then cut: filters need seconds to settle, and a trial has less than one.
     if sos is not None:
         signal = _filtered(signal, sos, preparation.phase)
     onsets = recording.events.onset[faults.usable]
+    # Trial by trial, as on a stream, so that a file and a stream give the same bits.
     X = np.stack([grid.reduce(signal[:, at + grid.start : at + grid.stop]) for at in onsets])
     return _cut(recording, X, faults, (ch_names, grid.times))
 
@@ -97,6 +101,7 @@ def _cut_epochs(recording: EpochedRecording, preparation: Preparation) -> Cut:
     faults = _some_usable(recording, faults_of(recording))
     X, ch_names, times = recording.X[faults.usable], recording.ch_names, recording.times
     if preparation.reference is not None:
+        # Epochs are short signals; the same function re-references both.
         trials = [_referenced(trial, recording, preparation) for trial in X]
         X, ch_names = np.stack([signal for signal, _ in trials]), trials[0][1]
     if preparation.window is not None:
@@ -164,6 +169,7 @@ def _some_usable(recording: Recording | EpochedRecording, faults: Faults) -> Fau
     if faults.usable.any():
         warnings.warn(f"{recording.source}: {text}", RuntimeWarning, stacklevel=6)
         return faults
+    # a matter of the window and not of the signal, with another remedy
     if np.all(faults.kind == OUTSIDE):
         raise RecordingError(
             recording.source, "no event has its whole window inside the recording", "use a shorter window"
@@ -174,6 +180,7 @@ def _some_usable(recording: Recording | EpochedRecording, faults: Faults) -> Fau
 
 def _regridded(X: NDArray[np.float64], recording: EpochedRecording, grid: SampleGrid) -> NDArray[np.float64]:
     """Epochs resampled to a grid inside them."""
+    # the first sample of an epoch, in samples relative to the stimulus
     origin = round(recording.times[0] * recording.sfreq)
     first, last = grid.start - origin, grid.stop - origin
     if first < 0 or last > X.shape[2]:

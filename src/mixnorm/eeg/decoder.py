@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.core.schema import SchemaError, shown
 from mixnorm.eeg.amplitudes import check_unit_of
 from mixnorm.eeg.cutting import cut, faults_in
-from mixnorm.eeg.decoder_schema import check_decoder
+from mixnorm.eeg.decoder_schema import NESTED, check_decoder, nested_classifier, scaler_arrays, scaler_from
 from mixnorm.eeg.design import Design, default_preparation, prepare
+from mixnorm.eeg.event_scores import Scores
 from mixnorm.eeg.evidence import USUAL_CORRELATION, FlashEvidence, flash_correlation
-from mixnorm.eeg.left_out import LeftOut
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.readers.dispatch import read_recording
 from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
@@ -28,9 +27,6 @@ from mixnorm.estimators.settings import SETTINGS
 from mixnorm.estimators.svc import GroupSVC
 from mixnorm.estimators.svc_cv import GroupSVCCV
 
-_LEARNED = ("lower_", "upper_", "center_", "scale_")
-# The arrays of the classifier, in the file of the decoder.
-NESTED = "classifier/"
 # A model file can name only these classes: loading must not execute what the file chooses.
 _CLASSIFIERS = {"GroupSVC": GroupSVC, "GroupSVCCV": GroupSVCCV}
 
@@ -69,48 +65,6 @@ def default_classifier(method: str = "svm-noise", **options: Any) -> GroupSVCCV:
             f"{method!r} instead."
         )
     return GroupSVCCV(**({"cv": InOrder()} | SETTINGS[method] | options))
-
-
-@dataclass(frozen=True)
-class Scores:
-    """One score per event of a recording, in the order of the events.
-
-    Attributes
-    ----------
-    onset : (n,) float array
-        Seconds from the start of the recording; for epochs the number of the trial.
-    score : (n,) float array
-        Positive scores indicate a target; NaN where the trial cannot be used.
-    target, stimulus, character : (n,) int arrays
-        As in `Events`.
-    reason : (n,) array of str
-        Why there is no score; "" where there is one.
-    left_out : LeftOut
-        Counts the trials without a score.
-
-    See Also
-    --------
-    Decoder.predict : Computes them.
-
-    Examples
-    --------
-    >>> from mixnorm.eeg import Decoder, simulated_recording
-    >>> recording = simulated_recording(60, n_channels=3, n_informative=2)
-    >>> scores = Decoder.fit(recording).predict(recording)
-    >>> len(scores), bool(scores.score[scores.target == 1].mean() > scores.score[scores.target == 0].mean())
-    (60, True)
-    """
-
-    onset: NDArray[np.float64]
-    score: NDArray[np.float64]
-    target: NDArray[np.int64]
-    stimulus: NDArray[np.int64]
-    character: NDArray[np.int64]
-    reason: NDArray[np.str_]
-    left_out: LeftOut = field(repr=False)
-
-    def __len__(self) -> int:
-        return len(self.score)
 
 
 @dataclass(frozen=True)
@@ -218,11 +172,13 @@ class Decoder:
         """
         X, y, groups = design.to_sklearn()
         scaler = design.preparation.scaler().fit(X)
+        # Rejected trials are left out of training only; a trial to be scored is always scored.
         kept = scaler.accepted(X, y)
         if classifier is None:
             classifier = default_classifier()
         model = fitted(classifier, scaler.transform(X[kept]), y[kept], groups[kept])
         needed = tuple(ch_names or design.ch_names)
+        # `ch_names` has the channels of the reference too, which `design` no longer has: a new recording needs them.
         fields = design.preparation, design.sfreq, needed, design.ch_names, design.times, scaler, model
         return cls(*fields, _correlation(model, design), n_characters=design.n_characters)
 
@@ -292,6 +248,7 @@ class Decoder:
         missing = [name for name in needed if name not in recording.ch_names]
         if missing:
             raise self._missing(recording, missing)
+        # Amplifiers and files give rates such as 511.9999 Hz; epochs of one sample have no rate.
         if not np.isclose(recording.sfreq, self.sfreq, rtol=1e-6, equal_nan=True):
             raise RecordingError(
                 recording.source,
@@ -337,12 +294,14 @@ class Decoder:
             # `reason` and `left_out` say which events have no score.
             warnings.filterwarnings("ignore", ".*trials are left out", RuntimeWarning)
             part = cut(recording, self.preparation)
+        # Epochs are used as they are cut: only their sample times say whether they are those of training.
         if len(part.times) != len(self.times) or not np.allclose(part.times, self.times, atol=1e-9):
             raise RecordingError(
                 recording.source,
                 f"its {len(part.times)} sample times are not the {len(self.times)} of the model",
                 "cut it as the training trials were",
             )
+        # A recording may have the channels in any order, and need not have those without a weight.
         rows = [part.ch_names.index(self.feature_names[feature]) for feature in self.used]
         if self.preparation.scaling != "none":  # which learns no scale to compare with
             check_unit_of(recording.source, part.X[:, rows], self.scaler.scale_[self.used])
@@ -408,8 +367,9 @@ class Decoder:
             "flash_correlation": self.flash_correlation,
             "n_characters": self.n_characters,
         }
-        own = {"times": self.times, **{f"scaler/{name}": array for name, array in scaler_arrays(self.scaler).items()}}
+        own = {"times": self.times, **scaler_arrays(self.scaler, "scaler/")}
         check_decoder(header | own, self.classifier)
+        # after the check, which is for the values of the decoder itself
         header |= {"classifier_class": type(self.classifier).__name__, "classifier": inner}
         return header, own | {f"{NESTED}{name}": array for name, array in arrays.items()}
 
@@ -422,14 +382,13 @@ class Decoder:
         classifier = nested_classifier(header, nested, _CLASSIFIERS)
         check_decoder(values, classifier)
         preparation = Preparation.from_dict(values["preparation"])
-        scaler = scaler_from(preparation, {name: values[f"scaler/{name}"] for name in _LEARNED})
         return cls(
             preparation=preparation,
             sfreq=np.nan if values["sfreq"] is None else float(values["sfreq"]),
             ch_names=tuple(values["ch_names"]),
             feature_names=tuple(values["feature_names"]),
             times=values["times"],
-            scaler=scaler,
+            scaler=scaler_from(preparation, values, "scaler/"),
             classifier=classifier,
             flash_correlation=values.get("flash_correlation", USUAL_CORRELATION),  # not in earlier versions
             n_characters=values.get("n_characters"),
@@ -437,35 +396,10 @@ class Decoder:
         )
 
 
-def nested_classifier(header: dict[str, Any], arrays: dict[str, NDArray], classes: dict[str, Any]) -> Any:
-    """The fitted classifier in the file of a decoder, of one of some classes."""
-    name, own = header.get("classifier_class"), header.get("classifier")
-    if not isinstance(name, str) or name not in classes:
-        raise SchemaError(f"A decoder holds one of {', '.join(classes)}, but this one holds {shown(name)}.")
-    if not isinstance(own, dict):
-        raise SchemaError("'classifier' is missing.")
-    return classes[name]._from_archive(own, arrays)
-
-
 def _correlation(model: Any, design: Design) -> float:
     """The correlation of flashes from the held-out scores of a fit; the usual value where there are none."""
     scores = getattr(model, "out_of_fold_scores_", None)
+    # Trials that were rejected in training have no held-out score, and the flashes could not be matched.
     if scores is None or len(scores) != len(design):
         return USUAL_CORRELATION
     return flash_correlation(scores, design.y, design.stimulus, design.character)
-
-
-def scaler_arrays(scaler: ChannelScaler) -> dict[str, NDArray]:
-    """What a scaler learned, by name."""
-    return {name: getattr(scaler, name) for name in _LEARNED}
-
-
-def scaler_from(preparation: Preparation, arrays: dict[str, NDArray]) -> ChannelScaler:
-    """Return the scaler of a preparation with what `scaler_arrays` gave."""
-    scaler = preparation.scaler()
-    for name in _LEARNED:
-        setattr(scaler, name, arrays[name])
-    scaler.n_channels_in_ = len(scaler.scale_)
-    # The limits concern training trials only, and are not stored.
-    scaler.limits_ = np.full(len(scaler.scale_), np.inf)
-    return scaler

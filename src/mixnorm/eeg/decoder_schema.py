@@ -1,4 +1,5 @@
-"""What the model file of a decoder may hold beside its classifier: channels, rate, preparation, scaling.
+"""What the model file of a decoder may hold beside its classifier: channels, rate, preparation, scaling. The scaler
+and the classifier are read and written here, for `Decoder` and `CohortDecoder`.
 
 To store something new, add a line to ``optional`` of `DECODER` (files of earlier versions do not have it): a key of
 the header, or ``name`` of an array ``name.npy``. The fields of a preparation are in `mixnorm.eeg.preparation.FIELDS`,
@@ -14,11 +15,17 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mixnorm.core.schema import Array, Many, Number, Record, SchemaError, Text, Whole, Word, check, or_none
-from mixnorm.eeg.preparation import FIELDS
+from mixnorm.core.schema import Array, Many, Number, Record, SchemaError, Text, Whole, Word, check, or_none, shown
+from mixnorm.eeg.preparation import FIELDS, Preparation
+from mixnorm.eeg.scaling import ChannelScaler
 from mixnorm.eeg.training import TRAINING
 
+#: Before the names of the arrays of the classifier, in the file of the decoder.
+NESTED = "classifier/"
+# What a scaler learns from trials.
+_LEARNED = ("lower_", "upper_", "center_", "scale_")
 # A window of this many samples, hours at any rate, is no window; cutting it would need all memory.
 _MOST_SAMPLES = 10_000_000
 _NAMES = Many(Text(), least=1, most=100_000)
@@ -66,7 +73,34 @@ def check_decoder(values: Mapping[str, Any], classifier: Any) -> None:
     """Raise a `SchemaError` if the content of a model file is not that of a decoder with this classifier."""
     check(DECODER, values, "decoder")
     shape = len(values["feature_names"]), len(values["times"])
+    # The parts of a file are each valid by themselves; that they belong together is checked here.
     if getattr(classifier, "_epochs_shape", None) != shape:
         raise SchemaError(f"the classifier is not one for trials of {shape[0]} channels and {shape[1]} samples.")
     if not np.array_equal(classifier.groups_, np.arange(shape[0])):
         raise SchemaError("the sensors of the classifier must be the numbers of the channels.")
+
+
+def nested_classifier(header: dict[str, Any], arrays: dict[str, NDArray], classes: dict[str, Any]) -> Any:
+    """The fitted classifier in the file of a decoder, of one of some classes."""
+    name, own = header.get("classifier_class"), header.get("classifier")
+    if not isinstance(name, str) or name not in classes:
+        raise SchemaError(f"A decoder holds one of {', '.join(classes)}, but this one holds {shown(name)}.")
+    if not isinstance(own, dict):
+        raise SchemaError("'classifier' is missing.")
+    return classes[name]._from_archive(own, arrays)
+
+
+def scaler_arrays(scaler: ChannelScaler, prefix: str) -> dict[str, NDArray]:
+    """What a scaler learned, by the names that it has in a file."""
+    return {f"{prefix}{name}": getattr(scaler, name) for name in _LEARNED}
+
+
+def scaler_from(preparation: Preparation, values: Mapping[str, Any], prefix: str) -> ChannelScaler:
+    """Return the scaler of a preparation with what `scaler_arrays` gave."""
+    scaler = preparation.scaler()
+    for name in _LEARNED:
+        setattr(scaler, name, values[f"{prefix}{name}"])
+    scaler.n_channels_in_ = len(scaler.scale_)
+    # The limits concern training trials only, and are not stored.
+    scaler.limits_ = np.full(len(scaler.scale_), np.inf)
+    return scaler

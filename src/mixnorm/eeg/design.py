@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.amplitudes import check_units
 from mixnorm.eeg.cutting import Cut, cut
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.left_out import BEYOND, LeftOut, nothing_left_out
 from mixnorm.eeg.preparation import Preparation
-from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording, RecordingError
+from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
 from mixnorm.eeg.rejection import peak_to_peak
 from mixnorm.eeg.sources import as_recordings
 
@@ -121,6 +122,7 @@ class Design:
         LeftOut
             How many they are, and which channels are beyond the limit.
         """
+        # the limits are those of the scaler, and so the same as in training
         scaler = self.preparation.scaler().fit(self.X)
         beyond = (peak_to_peak(self.X) > scaler.limits_) & (self.preparation.reject is not None)
         out = beyond.any(axis=1)
@@ -154,8 +156,11 @@ class Design:
         groups = np.empty(len(self), dtype=np.int64)
         for run in np.unique(self.run):
             mine = np.flatnonzero(self.run == run)
+            # Neighbouring trials are correlated; blocks keep most of them in the same fold where there are no
+            # characters.
             blocks = np.arange(len(mine)) * min(n_blocks, len(mine)) // len(mine)
             known = self.character[mine] != UNKNOWN
+            # negative numbers, which cannot coincide with those of characters
             groups[mine] = np.where(known, self.character[mine], UNKNOWN - 1 - blocks - n_blocks * run)
         return np.unique(groups, return_inverse=True)[1]
 
@@ -199,10 +204,12 @@ def prepare(
     if preparation is None:
         preparation = Preparation.preset("epochs" if isinstance(recordings[0], EpochedRecording) else "default")
     parts = [cut(recording, preparation) for recording in recordings]
+    # After cutting, because what must agree is the trials: recordings may differ in order of channels and in length.
     for recording, part in zip(recordings, parts, strict=True):
         _check_alike(recording.source, part, parts[0])
     check_units([recording.source for recording in recordings], [part.X for part in parts])
     design = _stacked(recordings, parts, preparation)
+    # Only a warning: the trials stay in the design, and each fold rejects by its own training trials.
     if preparation.reject is not None and (rejected := design.rejected()):
         warnings.warn(f"In training, {rejected.describe()}", RuntimeWarning, stacklevel=2)
     return design
@@ -219,6 +226,7 @@ def _stacked(
         for name in ("subject", "session", "character", "stimulus", "target")
     )
     return Design(
+        # Recordings of one system can have their channels in different orders.
         X=np.concatenate([part.X[:, [part.ch_names.index(name) for name in first.ch_names]] for part in parts]),
         y=y,
         subject=subject,
@@ -280,6 +288,7 @@ def default_preparation(
         if isinstance(first, EpochedRecording):
             return _means_of_epochs(first, window, n_samples)
         base = Preparation.preset("default")
+    # The spacing of the samples is kept, not their number: a longer window has more of them.
     if window is not None:
         base = base.with_(window=window, n_samples=_in_proportion(base, window))
     return base if n_samples is None else base.with_(n_samples=n_samples, decimation=None)
@@ -297,6 +306,7 @@ def _means_of_epochs(
     start, stop = (round(edge * rate) for edge in window) if window else (max(origin, 0), origin + count)
     if stop <= start and not window:
         return whole
+    # 1e-6: 0.06 s · 50 Hz is 3 samples, but slightly less in floating point for some rates
     length = max(1, min(int(LONGEST_MEAN * rate + 1e-6), stop - start))
     if window is None and n_samples is None and length == 1 and start == origin:
         return whole
@@ -319,6 +329,7 @@ def _unique_characters(
     run: NDArray[np.int64], subject: NDArray, session: NDArray, character: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Numbers of characters that are unique over sources."""
+    # Every source counts its characters from 0; epochs of several sessions in one source do so for each session.
     labels = zip(run.tolist(), subject.tolist(), session.tolist(), character.tolist(), strict=True)
     numbers: dict[tuple, int] = {}
     unique = [numbers.setdefault(label, len(numbers)) if label[-1] != UNKNOWN else UNKNOWN for label in labels]
@@ -331,6 +342,7 @@ def _check_alike(source: str, part: Cut, first: Cut) -> None:
         raise RecordingError(
             source, f"its channels are not those of the first recording: {', '.join(odd)}", "drop those"
         )
+    # Rates may differ where the sample times agree all the same; what the classifier sees are the times.
     if part.X.shape[2] != first.X.shape[2] or not np.allclose(part.times, first.times, rtol=0, atol=1e-9):
         raise RecordingError(
             source,

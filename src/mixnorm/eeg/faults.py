@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.preparation import SampleGrid
 from mixnorm.eeg.recording import EpochedRecording, Recording
+from mixnorm.eeg.sample_grid import SampleGrid
 
 #: Kinds of faults of a trial, the most serious first; a trial with several counts as the first of them.
 OUTSIDE, MARKED, LOST, FLAT = KINDS = ("outside", "marked", "lost", "flat")
@@ -69,6 +69,7 @@ def useless_channels(recording: Recording | EpochedRecording) -> dict[str, str]:
             lost, flat = _shares(recording.signal[channel], recording.sfreq)
         else:
             lost, flat = _shares_of_epochs(recording.X[:, channel])
+        # lost before flat: a channel of NaN has no values that could be equal
         if lost > MOST_OF_A_CHANNEL:
             found[name] = f"NaN in {_percent(lost)} of the recording"
         elif flat > MOST_OF_A_CHANNEL:
@@ -85,6 +86,7 @@ def faults_of(recording: Recording | EpochedRecording, grid: SampleGrid | None =
         masks = _faults_of_windows(recording, grid)
     kind = np.full(len(recording.events), "", dtype="<U8")
     because: list[tuple[str, ...]] = [()] * len(kind)
+    # In the order of `KINDS`: the first fault that is found is the one that is reported.
     for name, (names, mask) in masks.items():
         for event in np.flatnonzero((kind == "") & mask.any(axis=1)):
             kind[event] = name
@@ -103,10 +105,12 @@ def _faults_of_windows(recording: Recording, grid: SampleGrid) -> _Masks:
     outside = (start < 0) | (stop > n_samples)
     # The rule of mne.Epochs: the window and the stretch share more than a border.
     marked = [(span.start < stop) & (span.stop > start) for span in spans]
+    # Windows outside the recording are reported as such; here they only must not be out of bounds.
     inside = np.clip(start, 0, n_samples), np.clip(stop, 0, n_samples)
     lost = [_lost_in(row, *inside) for row in recording.signal]
     flat = [_flat_in(row, *inside, recording.sfreq) for row in recording.signal]
     return {
+        # no channel is the cause
         OUTSIDE: ((" ",), outside[:, None]),
         MARKED: ([span.description for span in spans], np.array(marked, dtype=bool).reshape(-1, len(onset)).T),
         LOST: (recording.ch_names, np.array(lost).T),
@@ -139,6 +143,7 @@ def _shares_of_epochs(trials: NDArray[np.float64]) -> tuple[float, float]:
     lost = float(np.mean(~np.isfinite(trials).all(axis=1)))
     if trials.shape[1] >= FEWEST_TIMES:
         return lost, float(np.mean(_constant(trials)))
+    # Too few samples to tell a flat epoch from chance: only a channel that never changes is flat.
     return lost, float(_constant(trials.ravel()))
 
 
@@ -146,6 +151,7 @@ def _lost_in(row: NDArray[np.float64], start: NDArray[np.int64], stop: NDArray[n
     """Which windows ``start … stop − 1`` of a channel contain a value that is not finite."""
     if np.isfinite(row.sum()):  # the usual case: one pass, no memory
         return np.zeros(len(start), dtype=bool)
+    # The number of lost samples before each one: the difference at both ends of a window is the number inside it.
     before = np.concatenate([[0], np.cumsum(~np.isfinite(row))])
     return before[stop] > before[start]
 
@@ -157,6 +163,7 @@ def _flat_in(
     begin, end = _flat_runs(row, sfreq)
     if not len(begin):
         return np.zeros(len(start), dtype=bool)
+    # A flat stretch that only touches a window is no fault of the trial; it must be long enough inside.
     shared = np.minimum(stop[:, None], end) - np.maximum(start[:, None], begin)
     return (shared >= np.minimum(_flat_length(sfreq), stop - start)[:, None]).any(axis=1)
 

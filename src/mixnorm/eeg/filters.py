@@ -32,6 +32,7 @@ def design_sos(
     edges = [edge for edge in band if edge is not None]
     kind = "bandpass" if len(edges) == 2 else ("lowpass" if band[0] is None else "highpass")
     if family == "butterworth-pair" and kind == "bandpass":
+        # which of them comes first does not matter, because both are linear
         parts = ((None, edges[1]), (edges[0], None))
         return np.vstack([design_sos(part, sfreq, "butterworth", order, ripple) for part in parts])
     edges = edges if len(edges) == 2 else edges[0]
@@ -43,6 +44,7 @@ def design_sos(
 def zero_phase(sos: NDArray[np.float64], signal: NDArray[np.float64]) -> NDArray[np.float64]:
     """Forward and backward over the whole signal (n_channels, n_samples): no delay, twice the order."""
     out = np.empty(signal.shape)
+    # Row by row, so that padding and copies are those of one channel and not of the whole recording.
     for channel, row in enumerate(signal):
         out[channel] = sps.sosfiltfilt(sos, row)
     return out
@@ -53,6 +55,7 @@ def bridged(signal: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Before the first and after the last finite value, that value is repeated. Without lost samples, the signal itself.
     """
+    # one pass and no memory in the usual case
     if np.isfinite(signal.sum()):
         return signal
     out, place = signal.copy(), np.arange(signal.shape[1])

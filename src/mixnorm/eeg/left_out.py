@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.faults import FLAT, LOST, MARKED, OUTSIDE
-from mixnorm.eeg.recording import UNKNOWN
 
 #: Kind of a trial that is beyond the peak-to-peak limit.
 BEYOND = "beyond"
@@ -75,6 +75,7 @@ class LeftOut:
     def counts(self) -> dict[str, Any]:
         """Plain numbers, for JSON: in all, by reason, class, session and channel (or annotation)."""
         several = len(set(self.subject.tolist())) > 1
+        # Sessions of several subjects may have the same name.
         sessions = [
             f"{subject}/{session}" if several else session
             for subject, session in zip(self.subject.tolist(), self.session.tolist(), strict=True)
@@ -93,6 +94,7 @@ class LeftOut:
         blamed = Counter(
             name
             for kind, names in zip(self.kind, self.because, strict=True)
+            # an annotation is not the fault of a channel
             if kind in (LOST, FLAT, BEYOND)
             for name in names
         )

@@ -54,6 +54,7 @@ class LetterPrior:
         self._counts: dict[tuple[str, ...], Counter[str]] = {}
         for run in _runs(text, self.symbols):
             for end, symbol in enumerate(run):
+                # All lengths of context are counted, because a long one is interpolated with the shorter ones.
                 for length in range(min(order - 1, end) + 1):
                     self._counts.setdefault(tuple(run[end - length : end]), Counter())[symbol] += 1
         if not self._counts:
@@ -96,6 +97,7 @@ class LetterPrior:
         share = np.full(len(self.symbols), 1 / len(self.symbols))
         for length in range(min(self.order - 1, len(before)) + 1):
             followers = self._counts.get(tuple(before[len(before) - length :]))
+            # A context that was never seen has no longer one that was.
             if followers is None:
                 break
             counts = np.zeros(len(self.symbols))
@@ -107,6 +109,7 @@ class LetterPrior:
 
 def _runs(text: str, symbols: Sequence[str]) -> list[list[str]]:
     """The symbols of a text, divided where it has something that is not a symbol."""
+    # the symbol itself last, so that a speller with "a" and "A" keeps them apart
     either = {symbol.upper(): symbol for symbol in symbols} | {symbol: symbol for symbol in symbols}
     space = next((symbol for symbol in _SPACES if symbol in symbols), None)
     runs: list[list[str]] = [[]]

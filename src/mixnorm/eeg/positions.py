@@ -25,6 +25,7 @@ _NO_ELECTRODE = re.compile(
     r"\bacc|trig|event|marker|status|(?<![a-z])sti(m|\b|\s*\d)",
     re.IGNORECASE,
 )
+# names of the 10–20 system that the 10–10 system renamed
 _OLD_NAMES = {"t3": "T7", "t4": "T8", "t5": "P7", "t6": "P8"}
 
 
@@ -41,6 +42,7 @@ def standard_name(name: str) -> str | None:
     >>> standard_name("EOG left") is None
     True
     """
+    # EDF files call a channel "EEG Cz-REF", BCI2000 "Cz..", old systems "FP1".
     bare = re.sub(r"^eeg[\s:_-]*", "", name.strip().lower())
     bare = re.sub(r"[\s:_-]+(ref|le|a1|a2|m1|m2|avg|ar)$", "", bare).strip(" .")
     return _OLD_NAMES.get(bare) or _by_lowercase().get(bare)
@@ -58,6 +60,7 @@ def no_electrodes(ch_names: Sequence[str]) -> list[str]:
     >>> no_electrodes(["Fz", "EOG", "HEOGL", "EEG VEOG", "EKG1", "emg-chin", "M1", "A2", "FeedBackEvent", "STI 014"])
     ['EOG', 'HEOGL', 'EEG VEOG', 'EKG1', 'emg-chin', 'FeedBackEvent', 'STI 014']
     """
+    # A name of the 10–10 system is an electrode, whatever the pattern finds in it.
     return [name for name in ch_names if standard_name(name) is None and _NO_ELECTRODE.search(name)]
 
 
@@ -105,6 +108,7 @@ def on_page(positions: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     positions = np.asarray(positions, dtype=float).reshape(-1, 3)
     radius = np.linalg.norm(positions, axis=1)
+    # By angle and not by a projection from above, in which the rim would be crowded.
     angle = np.arccos(np.clip(positions[:, 2] / np.where(radius > 0, radius, HEAD_RADIUS), -1, 1))
     across = np.hypot(positions[:, 0], positions[:, 1])
     return (angle / (np.pi / 2) / np.where(across > 0, across, 1.0))[:, None] * positions[:, :2]
@@ -120,6 +124,7 @@ def _table() -> dict[str, NDArray[np.float64]]:
     """Every electrode of the 10–10 system with its position."""
     table = {"Nz": _on_sphere(90.0, 0.0), "Iz": _on_sphere(90.0, 180.0)}
     for index, row in enumerate(_ROWS):
+        # 10 % of the half circle from nasion to inion are 18°: the rows lie that far apart.
         below_vertex, azimuth = 72.0 - 18.0 * index, 18.0 * (index + 1)
         middle = table[f"{row}z"] = _on_sphere(abs(below_vertex), 0.0 if below_vertex >= 0 else 180.0)
         for side, first in ((-1, 1), (1, 2)):
@@ -129,6 +134,7 @@ def _table() -> dict[str, NDArray[np.float64]]:
                 continue
             for step in range(4):
                 table[_lateral_name(row, 2 * step + first)] = _between(middle, rim, (step + 1) / 4)
+            # Numbers 9 and 10 lie on the circle through nasion and inion, 18° below the rim.
             table[_lateral_name(row, 8 + first)] = _on_sphere(90.0, side * azimuth)
     return table
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mixnorm.core.schema import Either, Many, Number, Record, Text, Whole, Word, check, or_none
 from mixnorm.eeg.filters import FAMILIES, PHASES, design_sos
 from mixnorm.eeg.rejection import check_reject
+from mixnorm.eeg.sample_grid import SampleGrid
 from mixnorm.eeg.scaling import SCALINGS, ChannelScaler
 
 REDUCTIONS = ("pick", "mean")
@@ -117,6 +118,7 @@ class Preparation:
             ("reduce", REDUCTIONS),
             ("scaling", SCALINGS),
         ):
+            # Here and not where a value is used: a preparation comes from files and plans, and is used much later.
             if getattr(self, name) not in allowed:
                 raise ValueError(
                     f"Invalid value for the '{name}' parameter. Allowed values are"
@@ -131,6 +133,7 @@ class Preparation:
             span = getattr(self, name)
             if span is None:
                 continue
+            # The class is frozen. JSON and TOML have lists, which are brought to the form that equality compares.
             object.__setattr__(self, name, tuple(None if edge is None else float(edge) for edge in span))
             low, high = getattr(self, name)
             if None not in (low, high) and not low < high:
@@ -145,6 +148,7 @@ class Preparation:
             object.__setattr__(self, "reference", tuple(self.reference))
         for name in ("order", "n_samples", "decimation"):
             value = getattr(self, name)
+            # 2.0 from a file is 2, and 2.5 is an error
             if value is not None and (value != int(value) or value < 1):
                 raise ValueError(f"Invalid value for '{name}': it must be an integer above 0, but got {value}.")
             if value is not None:
@@ -206,6 +210,7 @@ class Preparation:
         Preparation
             All values are checked.
         """
+        # Before the schema, whose message would speak of a later version: here a plan may have a spelling mistake.
         unknown = set(description) - {field.name for field in fields(cls)}
         if unknown:
             raise ValueError(f"Unknown field of a preparation: {', '.join(sorted(unknown))}.")
@@ -233,6 +238,7 @@ class Preparation:
                 f"reference {self.reference if isinstance(self.reference, str) else ', '.join(self.reference)}"
             )
         if self.band is not None:
+            # an open side is left empty, as in "–10 Hz"
             low, high = ("" if edge is None else f"{edge:g}" for edge in self.band)
             parts.append(f"{low}–{high} Hz")
         if self.window is not None:
@@ -283,6 +289,7 @@ class Preparation:
         """
         if self.band is None:
             return None
+        # SciPy's own error speaks of normalised frequencies.
         top = max(edge for edge in self.band if edge is not None)
         if top >= sfreq / 2:
             raise ValueError(f"the sampling rate of {sfreq:g} Hz is too low for a filter up to {top:g} Hz")
@@ -317,89 +324,6 @@ class Preparation:
             Seconds after the stimulus.
         """
         return self.grid(sfreq).times
-
-
-@dataclass(frozen=True)
-class SampleGrid:
-    """Offsets from the stimulus, in samples.
-
-    Sample k averages ``length[k]`` samples from ``first[k]`` on; the baseline averages
-    ``baseline[0] … baseline[1] − 1``. Together they lie in ``start … stop − 1``.
-    """
-
-    first: NDArray[np.int64]
-    length: NDArray[np.int64]
-    baseline: tuple[int, int] | None
-    sfreq: float
-
-    @classmethod
-    def of(cls, preparation: Preparation, sfreq: float) -> SampleGrid:
-        """The grid of a preparation at a rate; every time is rounded to the nearest sample."""
-        if preparation.window is None:
-            raise ValueError("a continuous recording needs a window; set window=(start, stop)")
-        edges = _edges(preparation, sfreq)
-        first = edges[:-1]
-        length = np.diff(edges) if preparation.reduce == "mean" else np.ones_like(first)
-        baseline = preparation.baseline
-        if baseline is not None:
-            baseline = (
-                round(baseline[0] * sfreq),
-                max(round(baseline[1] * sfreq), round(baseline[0] * sfreq) + 1),
-            )
-        return cls(first, length, baseline, sfreq)
-
-    @property
-    def times(self) -> NDArray[np.float64]:
-        """Centre of each sample, in seconds after the stimulus."""
-        return (self.first + (self.length - 1) / 2) / self.sfreq
-
-    @property
-    def start(self) -> int:
-        """First offset that is needed."""
-        return int(min(self.first[0], self.baseline[0] if self.baseline else self.first[0]))
-
-    @property
-    def stop(self) -> int:
-        """One past the last offset that is needed."""
-        last = int(self.first[-1] + self.length[-1])
-        return max(last, self.baseline[1]) if self.baseline else last
-
-    def reduce(self, segment: NDArray[np.float64]) -> NDArray[np.float64]:
-        """One trial (n_channels, n_times) from the signal at offsets ``start … stop − 1``.
-
-        Before anything is summed, the segment is copied: sums over the same memory layout have the same
-        bits, whether it was cut from a file or from a stream.
-        """
-        first = self.first - self.start
-        picked = np.all(self.length == 1)
-        if picked and self.baseline is None:
-            return segment[:, first]
-        segment = np.ascontiguousarray(segment)
-        if self.baseline is not None:
-            low, high = self.baseline[0] - self.start, self.baseline[1] - self.start
-            segment = segment - segment[:, low:high].mean(axis=1, keepdims=True)
-        if picked:
-            return segment[:, first]
-        last = first[-1] + self.length[-1]
-        return np.add.reduceat(segment[:, :last], first, axis=1) / self.length
-
-
-def _edges(preparation: Preparation, sfreq: float) -> NDArray[np.int64]:
-    """Where each sample begins, and where the last one ends."""
-    start, stop = preparation.window
-    count, step = preparation.n_samples, preparation.decimation
-    if step is None and count is not None:
-        edges = np.rint(np.linspace(start, stop, count + 1) * sfreq).astype(np.int64)
-        if np.any(np.diff(edges) < 1):
-            raise ValueError(f"{count} samples do not fit into {stop - start:g} s at {sfreq:g} Hz")
-        return edges
-    step = step or 1
-    # A sample belongs to the window when its time does: 0.6 s at 256 Hz is 153.6 samples, so 0 … 153.
-    begin, end = round(start * sfreq), int(np.ceil(stop * sfreq - 1e-9))
-    fitting = -(-(end - begin) // step)
-    if count is not None and fitting < count:
-        raise ValueError(f"every {step} samples at {sfreq:g} Hz give {fitting} in the window, not {count}")
-    return begin + step * np.arange((count or fitting) + 1)
 
 
 #: The default, one preset for each of the paper's real data sets, one that BCI2000 can compute, one for recordings

@@ -14,6 +14,7 @@ def check_reject(reject: object) -> None:
     """Refuse anything but a positive number, "auto" and None."""
     if reject is None or (isinstance(reject, str) and reject == "auto"):
         return
+    # True would be a limit of 1 µV.
     if isinstance(reject, bool | str) or not isinstance(reject, int | float | np.number) or not 0 < reject < np.inf:
         raise ValueError(
             f"Invalid value for the 'reject' parameter. Allowed values are a limit in µV above 0, 'auto' and None, "
@@ -45,6 +46,7 @@ def learned_limits(X: NDArray[np.float64], reject: float | str | None) -> NDArra
     sizes = peak_to_peak(X)
     median = np.median(sizes, axis=0)
     usual = np.where(median > 0, median, np.inf)  # a channel that is flat in most trials has no say
+    # in logarithms, because sizes are positive and some are many times the usual one
     worst = np.log(np.maximum((sizes / usual).max(axis=1), np.finfo(float).tiny))
     low, middle, high = np.percentile(worst, [25, 50, 75])
     limit = np.exp(middle + SPREADS * (high - low) / 1.349)
@@ -54,6 +56,7 @@ def learned_limits(X: NDArray[np.float64], reject: float | str | None) -> NDArra
 def all_rejected(X: NDArray[np.float64], reject: float | str | None, whose: str = "") -> str:
     """The text of an error: no trial of X is within the limit, and how many would be within higher ones."""
     worst = np.sort(peak_to_peak(X).max(axis=1))
+    # limits within which half and nine tenths of the trials are; a dict keeps the order and drops equal ones
     higher = dict.fromkeys(_up(worst[(share * len(worst) - 1) // 10]) for share in (5, 9))
     kept = [f"{int(np.sum(worst <= limit))} would remain at {limit:g} µV" for limit in higher]
     limit = "learned peak-to-peak limit" if reject == "auto" else f"peak-to-peak limit of {reject:g} µV"

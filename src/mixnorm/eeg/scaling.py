@@ -12,7 +12,8 @@ from sklearn.utils._set_output import _get_container_adapter, _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.eeg.rejection import all_rejected, check_reject, learned_limits, peak_to_peak
-from mixnorm.estimators.by_name import is_mne, read_mne
+from mixnorm.estimators.by_name import read_mne
+from mixnorm.estimators.inputs import is_mne
 
 SCALINGS = ("robust", "standard", "windsor", "none")
 
@@ -108,8 +109,10 @@ class ChannelScaler(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         accepted = X[self._within(X)]
         if not len(accepted):
             raise ValueError(all_rejected(X, self.reject))
+        # All times of a channel share one scale, which keeps the shape of the response.
         values = accepted.transpose(1, 0, 2).reshape(X.shape[1], -1)
         self.center_, self.scale_, self.lower_, self.upper_ = self._learned(values)
+        # a constant channel is 0 after centring, and 0/0 would be NaN
         self.scale_ = np.where(self.scale_ > 0, self.scale_, 1.0)
         self.n_channels_in_, self.ch_names_in_ = X.shape[1], names
         return self
@@ -129,6 +132,7 @@ class ChannelScaler(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """
         check_is_fitted(self)
         trials, names = _named_trials(X)
+        # Arrays have no names: their channels must be in the order of the fit.
         if names and getattr(self, "ch_names_in_", None):
             missing = [name for name in self.ch_names_in_ if name not in names]
             if missing:
@@ -231,6 +235,7 @@ class ChannelScaler(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             scale = (high - low) / 1.349
         else:
             center, scale = np.zeros(len(values)), np.ones(len(values))
+        # Limits of a constant channel must leave it where it is, not clip everything to one value.
         reach = np.inf if self.clip is None else self.clip * np.where(scale > 0, scale, 1.0)
         return center, scale, center - reach, center + reach
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
+from mixnorm.eeg.events import Events
 from mixnorm.eeg.positions import HEAD_RADIUS, electrode_positions
-from mixnorm.eeg.recording import Events, Recording
+from mixnorm.eeg.recording import Recording
 
 # Parietal and central sites first, where the P300 is largest.
 #: The 64 electrodes that simulations draw from, in the order in which they are used.
@@ -35,6 +35,7 @@ ELECTRODES = (
 #: Sample times of a simulated trial, in seconds after the stimulus.
 TIMES = np.arange(8) / 8
 
+# with which results resemble the paper's Table 1; the paper gives no amplitude
 _WAVE_NORM = 0.0945
 
 
@@ -188,11 +189,11 @@ def simulated_p300(
     >>> trials.X.shape, int(trials.y[:1000].sum() > 400), trials.informative[:3]
     ((11000, 16, 8), 1, ('Fz', 'Cz', 'Pz'))
     """
-    names = _electrodes(n_channels, n_informative)
+    names = electrodes(n_channels, n_informative)
     rng = np.random.default_rng(seed)
     y = _labels(n_trials, target_fraction, rng)
     pattern = np.zeros((n_channels, len(TIMES)))
-    pattern[:n_informative] = np.outer(_gains(n_informative), p300_wave(TIMES))
+    pattern[:n_informative] = np.outer(gains(n_informative), p300_wave(TIMES))
     X = y[:, None, None] * pattern + noise * _scalp_noise((n_trials, len(TIMES)), names, noise_correlation, rng)
     return Simulated(X, y, names, names[:n_informative], TIMES)
 
@@ -242,11 +243,12 @@ def simulated_cohort(
     """
     if not 0.0 <= difference <= 1.0:
         raise ValueError(f"Invalid value for 'difference': it must lie in [0, 1], but got {difference}.")
-    names = _electrodes(16, n_common + n_own)
+    names = electrodes(16, n_common + n_own)
     rng = np.random.default_rng(seed)
     subjects = [f"S{index + 1}" for index in range(n_subjects)]
     own, trials, labels = {}, [], []
     for subject in subjects:
+        # from the electrodes that are not common
         chosen = np.sort(n_common + rng.permutation(len(names) - n_common)[:n_own])
         own[subject] = tuple(names[channel] for channel in chosen)
         y = _labels(n_trials, 0.5, rng)
@@ -277,7 +279,8 @@ def _end_to_end(X: NDArray[np.float64], y: NDArray[np.int64], ch_names: tuple[st
     return Recording(signal, ch_names, float(n_times), events, subject, "1", "simulated", places)
 
 
-def _electrodes(n_channels: int, n_informative: int) -> tuple[str, ...]:
+def electrodes(n_channels: int, n_informative: int) -> tuple[str, ...]:
+    """The names of so many electrodes; the first of them are the informative ones."""
     if not 1 <= n_channels <= len(ELECTRODES):
         raise ValueError(f"Invalid value for 'n_channels': 1 to {len(ELECTRODES)} are known, but got {n_channels}.")
     if not 0 <= n_informative <= n_channels:
@@ -292,19 +295,21 @@ def _labels(n_trials: int, target_fraction: float, rng: np.random.Generator) -> 
     return rng.permutation(np.arange(n_trials) < round(n_trials * target_fraction)).astype(np.int64)
 
 
-def _gains(n_informative: int) -> NDArray[np.float64]:
-    gains = np.linspace(0.6, 1.4, n_informative)
-    return gains / np.sqrt(np.mean(gains**2)) if n_informative else gains
+def gains(n_informative: int) -> NDArray[np.float64]:
+    """The gains g of the informative channels, of RMS 1 whatever their number, so that the size of the wave stays."""
+    rising = np.linspace(0.6, 1.4, n_informative)
+    return rising / np.sqrt(np.mean(rising**2)) if n_informative else rising
 
 
 def _own_pattern(
     informative: NDArray[np.int64], n_channels: int, difference: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """One subject's target response (n_channels, n_times): the common one and its own share."""
-    gains = _gains(len(informative))
-    gains = (1 - difference) * gains + difference * rng.permutation(gains)
+    common = gains(len(informative))
+    # A permutation keeps the RMS of the gains: subjects differ in where the response is, not in its size.
+    own = (1 - difference) * common + difference * rng.permutation(common)
     pattern = np.zeros((n_channels, len(TIMES)))
-    pattern[informative] = np.outer(gains, p300_wave(TIMES, latency=0.1 * difference * rng.standard_normal()))
+    pattern[informative] = np.outer(own, p300_wave(TIMES, latency=0.1 * difference * rng.standard_normal()))
     return pattern
 
 
@@ -327,77 +332,3 @@ def scalp_mixing(names: tuple[str, ...], correlation: float) -> NDArray[np.float
     distances = np.linalg.norm(places[:, None] - places[None], axis=2)
     covariance = (1 - correlation) * np.eye(len(names)) + correlation * np.exp(-2 * distances / HEAD_RADIUS)
     return np.linalg.cholesky(covariance)
-
-
-def simulated_recording(
-    n_trials: int = 240,
-    *,
-    n_channels: int = 16,
-    n_informative: int = 8,
-    sfreq: float = 256.0,
-    amplitude: float = 5.0,
-    seed: int = 0,
-) -> Recording:
-    """A continuous recording of a 6 × 6 speller: 12 stimulus codes, 2 of them targets, 10 rounds a character.
-
-    Flashes come every 250 ms, so that responses overlap; the noise has 8 µV and is correlated in
-    time (0.9 from one 256th of a second to the next) and over the scalp. `to_raw`
-    makes an MNE Raw of it.
-
-    Parameters
-    ----------
-    n_trials : int
-        Number of flashes.
-    n_channels, n_informative : int
-        Number of electrodes, at most 64, and how many of them carry the response.
-    sfreq : float
-        Sampling rate in Hz.
-    amplitude : float
-        Peak of the response, in µV, at gain 1.
-    seed : int
-        The same seed gives the same recording.
-
-    Returns
-    -------
-    Recording
-        With events that have labels, stimulus codes and characters.
-
-    See Also
-    --------
-    simulated_p300 : Trials that are cut already.
-    prepare : From a recording to trials.
-    to_raw : From a recording to MNE.
-
-    Examples
-    --------
-    >>> from mixnorm.eeg import simulated_recording
-    >>> recording = simulated_recording(24, n_channels=4, n_informative=2)
-    >>> recording.ch_names, int(recording.events.target.sum())
-    (('Fz', 'Cz', 'Pz', 'Oz'), 4)
-    """
-    names = _electrodes(n_channels, n_informative)
-    rng = np.random.default_rng(seed)
-    character, stimulus, target = _flashes(n_trials, rng)
-    seconds = 2.0 + 0.25 * np.arange(n_trials) + 2.0 * character
-    onset = np.rint(seconds * sfreq).astype(np.int64)
-    n_samples = onset[-1] + round(1.5 * sfreq)
-    memory = 0.9 ** (256.0 / sfreq)
-    white = rng.standard_normal((n_channels, n_samples)) * 8.0 * np.sqrt(1 - memory**2)
-    signal = scalp_mixing(names, 0.5) @ lfilter([1.0], [1.0, -memory], white, axis=1)
-    wave = p300_wave(np.arange(round(sfreq)) / sfreq)
-    response = np.outer(_gains(n_informative), amplitude * wave / np.abs(wave).max())
-    for at in onset[target == 1]:
-        signal[:n_informative, at : at + response.shape[1]] += response
-    events = Events.of(onset, target, stimulus, character)
-    return Recording(signal, names, float(sfreq), events, "S1", "1", "simulated", electrode_positions(names))
-
-
-def _flashes(
-    n_trials: int, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Character, code and label of each flash: random rounds of 12, one row and one column attended."""
-    rounds = -(-n_trials // 12)
-    stimulus = np.concatenate([rng.permutation(12) + 1 for _ in range(rounds)])[:n_trials]
-    character = np.arange(n_trials) // 120
-    attended = rng.integers([1, 7], [7, 13], size=(character[-1] + 1, 2))
-    return character, stimulus, np.any(attended[character] == stimulus[:, None], axis=1).astype(np.int64)

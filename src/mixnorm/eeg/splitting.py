@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import BaseCrossValidator
 
 from mixnorm.eeg.design import Design
-from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.estimators.calibration import Calibration
 
 #: Default number of folds of characters or blocks.
@@ -64,11 +64,13 @@ def honest_folds(design: Design, n_folds: int | None = None) -> Folds:
     >>> len(folds), folds.by
     (5, 'character')
     """
+    # a line break, which names do not contain, so that two pairs cannot give the same text
     whose = [f"{subject}\n{session}" for subject, session in zip(design.subject, design.session, strict=True)]
     sessions = np.unique(whose, return_inverse=True)[1]
     one_subject = len(np.unique(design.subject)) == 1
     if sessions.max() == 1 and one_subject and len(np.unique(design.run)) > 2:
         return Folds(dealt(design.run, MOST_SESSIONS), "run")
+    # Sessions differ in cap, gel and day: the score of another session is what use on another day would have.
     if sessions.max() > 0:
         return Folds(dealt(sessions, MOST_SESSIONS), "session")
     known = np.all(design.character != UNKNOWN)
@@ -79,6 +81,7 @@ def honest_folds(design: Design, n_folds: int | None = None) -> Folds:
 
 def _possible(n_folds: int | None, design: Design, units: str) -> int:
     """The number of folds that was asked for, if that many can be tested."""
+    # `dealt` takes fewer folds where there are fewer units; only a number that was asked for is refused.
     if n_folds is None:
         return N_FOLDS
     count = len(np.unique(design.character)) if units == "characters" else len(design)
@@ -139,6 +142,7 @@ class InOrder(BaseCrossValidator):
     ) -> Iterator[NDArray[np.int64]]:
         units = np.arange(len(X)) if groups is None else np.asarray(groups)
         if len(np.unique(units)) < self.n_splits:
+            # Too few groups for the folds: consecutive trials are the next best.
             units = np.arange(len(units))
         number = dealt(units, self.n_splits)
         return (np.flatnonzero(number == fold) for fold in range(self.n_splits))
@@ -189,6 +193,8 @@ def held_out_scores(
         train = ~test
         if len(np.unique(y[test])) == 2 and len(np.unique(y[train])) == 2:
             scaler = design.preparation.scaler().fit(X[train])
+            # Limits are learned from training trials, and held-out trials are never rejected: the score is that of all
+            # trials.
             train[train] = scaler.accepted(X[train], y[train])
             model = fitted(make_classifier(), scaler.transform(X[train]), y[train], groups[train])
             score[test] = model.decision_function(scaler.transform(X[test]))
@@ -221,6 +227,7 @@ def dealt(labels: NDArray, n_folds: int) -> NDArray[np.int64]:
     """Contiguous folds of whole labels, of nearly equal numbers of labels."""
     units = _in_order(labels)
     count = units.max() + 1
+    # integer arithmetic, so that the folds differ by at most one unit
     return units * min(n_folds, count) // count
 
 

@@ -98,6 +98,7 @@ def calibration_bins(
     """Held-out trials in bins of as many trials each, by increasing probability; NaN is left out."""
     known = np.isfinite(probability)
     chance, target = probability[known], target[known]
+    # Bins of equal size: bins of equal width would have few trials where probabilities are rare.
     parts = np.array_split(np.argsort(chance, kind="stable"), n_bins)
     return tuple(
         CalibrationBin(len(part), float(chance[part].mean()), float(target[part].mean()))

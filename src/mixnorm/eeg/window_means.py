@@ -68,6 +68,7 @@ class WindowMeans(TransformerMixin, BaseEstimator):
                 "Invalid value for the 'n_windows' parameter. Allowed are whole numbers from 1 to the number of "
                 f"samples, {n_times}, but got {self.n_windows!r} instead."
             )
+        # the edges are rounded and not the lengths, so that every sample is used once
         self.edges_ = np.linspace(0, n_times, self.n_windows + 1).round().astype(np.int64)
         return self
 
@@ -94,6 +95,7 @@ class WindowMeans(TransformerMixin, BaseEstimator):
 
 
 def _trials(X: ArrayLike) -> NDArray[np.float64]:
+    # np.asarray of mne.Epochs would be an array of objects, with an error that says nothing of it
     trials = np.asarray(X, dtype=np.float64) if not hasattr(X, "get_data") else np.empty(0)
     if trials.ndim != 3:
         raise ValueError(

@@ -33,6 +33,7 @@ MOST_HEADER_BYTES = 4 << 20
 #: Limits on the members of the zip: their number, and the bytes of the directory that lists them.
 MOST_MEMBERS = 1000
 _MOST_DIRECTORY_BYTES = 1 << 20
+# decompressed at a time: at most so much more than a limit is ever in memory
 _PIECE = 1 << 20
 
 _HEADER = Record(
@@ -78,12 +79,15 @@ class ModelFileError(ValueError):
 
 def write_archive(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write a model file, whole or not at all; the header gets the format and the checksums of the arrays."""
+    # Checksums are of the bytes in the file and not of the values, so that they are checked before the bytes are
+    # interpreted.
     members = {key: _array_bytes(value) for key, value in arrays.items()}
     header = {
         "format": FORMAT,
         **header,
         "arrays": {key: hashlib.sha256(data).hexdigest() for key, data in members.items()},
     }
+    # sorted, so that the same model gives the same bytes
     text = json.dumps(header, indent=1, allow_nan=False, sort_keys=True).encode()
     _refuse_too_large(text, members)
     everything: dict[str, bytes | str] = {"header.json": text, "header.sha256": hashlib.sha256(text).hexdigest()}
@@ -102,6 +106,7 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         _check_directory(file)
         with zipfile.ZipFile(file) as archive:
             header = _read_header(archive)
+            # One limit for all arrays together: a thousand members below a limit of their own would be too many.
             left, arrays = MOST_BYTES, {}
             for key, sha in header["arrays"].items():
                 data = _read_member(archive, f"{key}.npy", left)
@@ -140,6 +145,7 @@ def _check_directory(file: BinaryIO) -> None:
     size = file.tell()
     if size > MOST_BYTES + MOST_HEADER_BYTES:
         raise ModelFileError(f"a file of {size} bytes is too large for a model file")
+    # 20 bytes are a zip64 locator, with which a directory of more than 65535 members could stand elsewhere.
     file.seek(max(0, size - _END.size - 20))
     tail = file.read()
     if len(tail) < _END.size or tail[-_END.size :][:4] != b"PK\x05\x06":
@@ -157,6 +163,7 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     header = json.loads(text)
     if not isinstance(header, dict):
         raise ModelFileError("the header is not a JSON object")
+    # True == 1 in Python
     if header.get("format") != FORMAT or isinstance(header["format"], bool):
         raise ModelFileError(f"file format {header.get('format')!r:.40} is not supported; this version reads {FORMAT}")
     if not isinstance(header.get("model"), dict):
@@ -168,6 +175,7 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
 
 def _read_member(archive: zipfile.ZipFile, name: str, most: int) -> bytearray:
     """Decompress a member piece by piece; stop with an error when there is more than ``most`` bytes of it."""
+    # `getinfo` would raise a KeyError whose text says nothing of the file.
     if name not in archive.NameToInfo:
         raise ModelFileError(f"{_NO_MODEL} ({name!r} is missing)")
     info = archive.getinfo(name)

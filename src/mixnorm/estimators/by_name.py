@@ -7,18 +7,13 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 
-def is_mne(X) -> bool:
-    """Whether X is an mne.Epochs, or a list of them, which is what scikit-learn's splitters make of epochs."""
-    if isinstance(X, list):
-        return len(X) > 0 and all(is_mne(one) for one in X)
-    return hasattr(X, "get_data") and hasattr(X, "ch_names") and hasattr(X, "info")
-
-
 def read_mne(X) -> tuple[np.ndarray, tuple[str, ...], dict[str, float | str]]:
     """Return the trials in µV (n, channels, times), the names of the channels, and how they were recorded.
 
     EEG channels alone are read, and not those that are marked as bad.
     """
+    # scikit-learn indexes epochs trial by trial, so that a fold of a cross-validation is a list of epochs of one trial
+    # each.
     parts = _parts(X)
     first = parts[0]
     kinds = zip(first.ch_names, first.get_channel_types(), strict=True)
@@ -28,6 +23,7 @@ def read_mne(X) -> tuple[np.ndarray, tuple[str, ...], dict[str, float | str]]:
             f"The epochs contain no EEG channel; their channels are {', '.join(first.ch_names)}. Set the types of the "
             "EEG channels with epochs.set_channel_types."
         )
+    # Bad in one part means bad in all: the matrix needs the same channels for every trial.
     bads = _bads(parts)
     names = tuple(name for name in eeg if name not in bads)
     if not names:
@@ -38,14 +34,14 @@ def read_mne(X) -> tuple[np.ndarray, tuple[str, ...], dict[str, float | str]]:
     return np.concatenate([part.get_data(picks=list(names), units="uV") for part in parts]), names, about
 
 
-def without_marked(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-    """Leave epochs that an annotation marks as bad out of the arguments of a fit, with all that is given per trial.
+def without_marked(X, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """Leave epochs X that an annotation marks as bad out of the arguments of a fit, with all that is given per trial.
 
     By default MNE drops such epochs when it cuts them; this is for those that were cut with
     ``reject_by_annotation=False``. A warning counts them.
     """
-    X = args[0] if args else kwargs.get("X")
-    marked = _marked(X) if is_mne(X) else {}
+    marked = _marked(X)
+    # the usual case: nothing is copied
     if not marked:
         return args, kwargs
     n = sum(len(part) for part in _parts(X))
@@ -61,8 +57,9 @@ def without_marked(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     )
 
     def taken(value):
-        if is_mne(value):
+        if value is X:
             return _take(value, kept)
+        # An argument belongs to the trials if it has one entry for each of them; others are left as they are.
         return _safe_indexing(value, kept) if _num_entries(value) == n else value
 
     return tuple(map(taken, args)), {name: taken(value) for name, value in kwargs.items()}
@@ -77,6 +74,7 @@ def check_marks(X) -> None:
             UserWarning,
             stacklevel=6,
         )
+    # `without_marked` leaves them where cv is a list of splits, whose trial numbers would no longer fit.
     marked = _marked(X)
     if marked:
         trials = ", ".join(f"{trial} ({text})" for trial, text in list(marked.items())[:5])
@@ -92,6 +90,7 @@ def _marked(X) -> dict[int, str]:
     marked, place = {}, 0
     for part in _parts(X):
         annotations = getattr(part, "annotations", None)
+        # `get_annotations_per_epoch` goes through all epochs, which is not needed where no annotation is a bad one.
         if annotations is not None and any(_is_bad(text) for text in annotations.description):
             for number, own in enumerate(part.get_annotations_per_epoch()):
                 texts = [str(one[2]) for one in own if _is_bad(one[2])]
@@ -105,6 +104,7 @@ def _take(X, kept: list[int]):
     """Some trials of epochs, or of a list of them."""
     if not isinstance(X, list):
         return X[kept]
+    # Parts may have several epochs each; a trial number counts through all of them.
     whole = [(part, number) for part in X for number in range(len(part))]
     return [whole[trial][0][whole[trial][1]] for trial in kept]
 
@@ -124,6 +124,7 @@ def _bads(parts: list) -> list[str]:
 
 
 def _is_bad(description) -> bool:
+    # MNE's own rule: "bad", "BAD_muscle" and "bad blink" all mark a bad span.
     return str(description).lower().startswith("bad")
 
 
@@ -141,6 +142,7 @@ def match_columns(estimator, X, needed):
     if missing:
         found = ", ".join(map(str, X.columns))
         raise ValueError(f"The model needs columns that X does not have: {', '.join(missing)}. X has {found}.")
+    # columns of sensors that are not needed may be missing, and are 0 as their coefficients are
     matched = X.reindex(columns=names, fill_value=0.0)
     matched.loc[:, names[~used]] = 0.0
     return matched

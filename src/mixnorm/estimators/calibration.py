@@ -67,6 +67,7 @@ class HeldOut:
 
         Trials that are held out several times count once in all.
         """
+        # a splitter may hold out only trials of weight 0, or none
         if not weights[self.trial].any():
             return None
         counts = np.bincount(self.trial, minlength=len(signs))
@@ -107,6 +108,7 @@ def fit_sigmoid(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> C
     n_pos, n_neg = float(weights[positive].sum()), float(weights[~positive].sum())
     targets = np.where(positive, (n_pos + 1) / (n_pos + 2), 1 / (n_neg + 2))
     log_odds = float(np.log((n_pos + 1) / (n_neg + 1)))  # finite also where one class was never held out
+    # All scores equal (a zero model): the slope is not identified, and the probability is the share of the class.
     centre = float(np.average(scores, weights=weights))
     spread = float(np.sqrt(np.average((scores - centre) ** 2, weights=weights)))
     if not spread > np.finfo(float).eps * abs(centre):

@@ -46,6 +46,7 @@ def check_rule(rule, max_sensors, allowed: tuple[str, ...] = ("best", "1se")) ->
 
 def count_selected(stack: Stack, solutions: list[Solution]) -> np.ndarray:
     """Return the number of sensors that the last problem, the refit, selects in every solution, (A,)."""
+    # The refit is the model that is kept; the models of the folds may select other sensors.
     blocks = np.stack([stack.groups.to_blocks(s.W[..., -1:])[0, :, :, 0] for s in solutions])
     return (blocks != 0).any(axis=2).sum(axis=1)
 
@@ -62,6 +63,7 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
     means = np.stack([c.scores.mean(axis=1) for c in candidates])
     sensors = np.stack([c.n_selected for c in candidates])
     alphas = np.stack([c.alphas for c in candidates])
+    # The limit applies before the rule: the best model is the best of those that may be used.
     allowed = np.ones_like(means, dtype=bool) if max_sensors is None else sensors <= max_sensors
     if not allowed.any():
         raise ValueError(
@@ -72,14 +74,18 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
     if rule == "best":
         eligible = allowed & (means >= best - EQUAL)
     else:
+        # The standard error is that of the best model's folds, as in Breiman's rule; one fold has no standard error.
         place = np.unravel_index(np.argmax(np.where(allowed, means, -np.inf)), means.shape)
         folds = candidates[place[0]].scores[place[1]]
         error = folds.std(ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
         eligible = allowed & (means >= best - error - EQUAL)
         if rule == "centre":
             return _middle(eligible, alphas)
+        # Within a grid a larger alpha is the sparser model; between grids alphas do not compare, and sensors are
+        # counted.
         largest = np.where(eligible, alphas, -np.inf)
         eligible &= largest == largest.max(axis=1, keepdims=True)
+    # The last key counts most: eligible ones first, then the fewest sensors, then the largest alpha.
     order = np.lexsort((-alphas.ravel(), sensors.ravel(), ~eligible.ravel()))
     grid, alpha = np.unravel_index(order[0], means.shape)
     return int(grid), int(alpha)
@@ -88,6 +94,7 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
 def _middle(eligible: np.ndarray, alphas: np.ndarray) -> tuple[int, int]:
     """Return the eligible grid point nearest to the mean of all eligible ones, alphas by rank; the first of equals."""
     cells = np.argwhere(eligible)
+    # By rank, because the alphas of two grids differ in scale but not in their number.
     ranks = np.argsort(np.argsort(-alphas, axis=1), axis=1)
     places = np.column_stack([cells[:, 0], ranks[tuple(cells.T)]])
     distance = np.sum((places - places.mean(axis=0)) ** 2, axis=1)

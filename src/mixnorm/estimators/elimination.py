@@ -23,7 +23,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from mixnorm.core.groups import Groups
 from mixnorm.estimators.objective import as_noise
-from mixnorm.estimators.quadratic import check_quadratic
+from mixnorm.estimators.quadratic import check_noise
 from mixnorm.execution import few_threads
 from mixnorm.noise import covariance, kronecker, layout_for, residuals
 
@@ -91,7 +91,7 @@ def elimination_noise(given: str | ArrayLike | None, groups: Groups) -> str | ND
         return "shrunk" if groups.layout is None else "kronecker"
     noise = as_noise(given)
     assert noise is not None
-    check_quadratic(noise, 0.0, "l2", groups.n_features)
+    check_noise(noise, groups.n_features)
     if isinstance(noise, str):
         layout_for(noise, groups)  # refuses sensors of unequal size where the estimate needs equal ones
     return noise
@@ -120,6 +120,7 @@ def eliminate(distances: Sequence["Distance"], cost: NDArray[np.float64]) -> NDA
     cost : ndarray of shape (number of sensors,)
         0 for sensors that are removed last.
     """
+    # Subjects with more trials count more: the variance of d' is inversely proportional to n₊n₋/(n₊ + n₋).
     share = np.array([distance.precision for distance in distances])
     share = share / share.sum()
     left, removed = np.arange(len(cost)), []
@@ -148,6 +149,7 @@ def _price(losses: NDArray[np.float64], error: float, cost: NDArray[np.float64])
     if not free.any():
         return losses
     price = losses.copy()
+    # Equal costs must give the order of no costs exactly, not only nearly.
     if np.ptp(cost[free]) > 0:
         price[free] = (losses[free] - losses[free].min() + error + np.finfo(float).tiny) / cost[free]
     price[~free] = np.inf
@@ -188,6 +190,7 @@ class Distance:
         X = trials.X[:, features]
         sums = [trials.weights * (trials.signs == sign) for sign in (-1, 1)]
         lower, upper = (one @ X / one.sum() for one in sums)
+        # Trials are counted relative to the largest weight, so that a common factor of the weights changes nothing.
         counts = [one.sum() / trials.weights.max() for one in sums]
         precision = float(counts[0] * counts[1] / (counts[0] + counts[1]))
         if not isinstance(noise, str):
@@ -201,6 +204,7 @@ class Distance:
         layout = own.layout
         assert layout is not None
         factors = kronecker(found.by_sensor(layout), found.weights)
+        # Any root of S will do: D² contains S⁻¹ only.
         root = np.linalg.cholesky(factors.samples)
         whitened = solve_triangular(root, difference[layout].T, lower=True).T
         return cls(_inverse(factors.sensors), whitened, 1, precision)
@@ -229,7 +233,9 @@ class Distance:
         """Loss of d' by the removal of each sensor, (sensors,)."""
         G, b = len(self.w) // self.size, self.size
         w = self.w.reshape(G, b, -1)
+        # the diagonal blocks of all sensors, without a loop
         blocks = self.P.reshape(G, b, G, b)[np.arange(G), :, np.arange(G)]
+        # With a Kronecker noise b is 1, and the linear systems are divisions.
         lost = np.sum(w * (w / blocks if b == 1 else np.linalg.solve(blocks, w)), axis=(1, 2))
         return np.sqrt(max(self.squared, 0.0)) - np.sqrt(np.maximum(self.squared - lost, 0.0))
 
@@ -237,6 +243,7 @@ class Distance:
         """Remove the sensor at an index; the last sensor takes its index."""
         own = slice(place * self.size, (place + 1) * self.size)
         last = len(self.w) - self.size
+        # The sensor is exchanged with the last one, so that what is left is a view of the first rows and columns.
         for array in (self.P, self.P.T, self.w):
             array[own], array[last:] = array[last:].copy(), array[own].copy()
         column, w = self.P[:last, last:], self.w[last:]
@@ -244,6 +251,7 @@ class Distance:
         self.squared -= float(np.sum(w * step[:, last:]))
         self.w = self.w[:last] - column @ step[:, last:]
         self.P = self.P[:last, :last]
+        # In place, because P is by far the largest array.
         self.P -= column @ step[:, :last]
 
 

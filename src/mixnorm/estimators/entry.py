@@ -4,7 +4,8 @@ import numpy as np
 
 from mixnorm.core.certificate import alpha_max
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.estimators.quadratic import Quadratic, solve_with
+from mixnorm.estimators.objective import solve_with
+from mixnorm.estimators.quadratic import Quadratic
 from mixnorm.execution import SolverOptions
 
 #: The path is solved in blocks of _STRETCH alphas, each alpha _STEP times the one before, down to _LOWEST times
@@ -25,6 +26,7 @@ def entry_order(
     in their order, and are not counted in ``n_sensors``.
     """
     *_, n, d, K = stack.shape
+    # With noise each problem also has matrices of d × d numbers: N and what is computed from it.
     size = n * d if quadratic is None or quadratic.noise is None else n * d + 3 * d * d
     part = max(1, _MOST // size)
     pieces = [np.arange(k, min(k + part, K)) for k in range(0, K, part)]
@@ -41,6 +43,8 @@ def _ranks(stack: Stack, n_sensors: int, options: SolverOptions, quadratic: Quad
     beta = stack.group_weights[0]
     step = np.where(beta == 0, 0.0, np.inf)  # the step of the path at which a sensor first had a coefficient
     norm = np.zeros_like(beta)
+    # The quadratic part changes alpha_max where sensors of weight 0 have coefficients, so that it is asked of what is
+    # solved.
     solved = stack if quadratic is None else quadratic.prepared(stack).stack
     top = np.maximum(np.ravel(alpha_max(solved)), np.finfo(float).tiny)
     todo, share = np.arange(beta.shape[1]), 1.0
@@ -51,11 +55,13 @@ def _ranks(stack: Stack, n_sensors: int, options: SolverOptions, quadratic: Quad
         for place, solution in enumerate(solutions):
             _note(stack, solution, todo, start + place, step, norm)
         entered = np.isfinite(step) & (beta > 0)
+        # No more sensors can enter than may be chosen: otherwise the path would go on to its end for nothing.
         allowed = np.isfinite(beta).sum(axis=0) - (beta == 0).sum(axis=0)
         share *= _STEP**_STRETCH
         todo = np.flatnonzero(entered.sum(axis=0) < np.minimum(n_sensors, allowed))
         if not len(todo) or share < _LOWEST:
             break
+    # β_g ‖w_g‖ is what the penalty counts, so that a sensor with a small weight is not first because of it.
     order = np.lexsort((-norm * np.where(np.isfinite(beta), beta, 0.0), step), axis=0)
     ranks = np.empty_like(order)
     np.put_along_axis(ranks, order, np.broadcast_to(np.arange(len(beta))[:, None], order.shape), axis=0)

@@ -24,6 +24,8 @@ class Routed:
 def route(estimator, params: dict, sample_weight) -> Routed:
     """Route the metadata of fit: by scikit-learn's metadata routing if enabled, else ``groups`` to the splitter."""
     if get_config()["enable_metadata_routing"]:
+        # With routing, the scorer gets sample weights only if it requests them; without, it always does, as in
+        # LogisticRegressionCV.
         if sample_weight is not None:
             params = {**params, "sample_weight": sample_weight}
         routed = process_routing(estimator, "fit", **params)
@@ -88,6 +90,7 @@ def split_folds(cv, X: np.ndarray, labels: np.ndarray, params: dict, scoring="ro
     folds = []
     trials = np.arange(len(labels))
     for train, test in check_cv(cv, labels, classifier=True).split(X, labels, **params):
+        # A bootstrap draws trials more than once: its counts become integer weights, so that no trial is copied.
         counts = np.bincount(trials[train], minlength=len(trials))
         folds.append(Fold(counts, np.bincount(trials[test], minlength=len(trials)) > 0))
     if not folds:
@@ -100,6 +103,7 @@ def check_fold_classes(folds: list[Fold], labels: np.ndarray, scoring, rows=slic
     """Raise an error if a part of a fold that needs both classes contains one only (of the trials in ``rows``)."""
     for number, fold in enumerate(folds):
         parts = {"training": fold.train > 0}
+        # Other scores, such as the accuracy, are defined for test trials of one class.
         if is_auc(scoring):
             parts["test"] = fold.test
         for name, mask in parts.items():
@@ -129,9 +133,11 @@ def score_folds(
     """
     columns = []
     for k, (fold, part) in enumerate(zip(folds, parts, strict=True)):
+        # All alphas at once: one product of the test trials with a matrix, instead of one product per model.
         W = np.stack([s.W[0, 0, :, k] for s in solutions], axis=1)
         b = np.array([s.b[0, 0, k] for s in solutions])
         columns.append(score_models(part, labels, fold.test, (W, b), scoring, params))
+        # NaN would be neither better nor worse than any score, and the choice would depend on the order of the grid.
         if not np.isfinite(columns[-1]).all():
             raise ValueError(
                 f"scoring={scoring!r} returned a score that is not finite on the test part of fold {k} of cv; use "
@@ -144,6 +150,7 @@ def score_models(part: np.ndarray, labels: np.ndarray, test: np.ndarray, models,
     """Score A models W (d, A), b (A,) on the test trials ``part``, whose mask (n,) is ``test``; returns (A,)."""
     W, b = models
     scores = part @ W + b
+    # `auc` scores all alphas at once; scikit-learn's scorers take one model at a time.
     if is_auc(scoring) and not params:
         return auc(labels[test], scores)
     return _score_each(scoring, test, part, labels, scores, params)
@@ -154,6 +161,7 @@ def auc(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
     positive = labels == np.unique(labels)[1]
     n_pos, n_neg = positive.sum(), (~positive).sum()
     rows = np.ascontiguousarray(scores.T)
+    # Sorting is enough without ties: the rank sum of the positive class is a product with the sorted labels.
     order = np.argsort(rows, axis=1)
     ranks = positive[order] @ np.arange(1.0, len(labels) + 1)
     ordered = np.take_along_axis(rows, order, axis=1)
@@ -166,6 +174,7 @@ def auc(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 def _score_each(scoring, test: np.ndarray, part, labels, scores, params) -> np.ndarray:
     scorer = scorer_object(scoring)
+    # Metadata of the length of all trials are given per trial; the scorer sees test trials only.
     params = {
         name: np.asarray(value)[test] if np.shape(value)[:1] == (len(labels),) else value
         for name, value in params.items()

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from mixnorm.core.arrays import is_array, is_numpy_array, to_numpy
 from mixnorm.core.groups import Groups
-from mixnorm.estimators.by_name import check_marks, is_mne, match_columns, read_mne, without_marked
+from mixnorm.estimators.by_name import check_marks, match_columns, read_mne, without_marked
+from mixnorm.estimators.weights import check_sample_weight
 from mixnorm.execution.array_api import fitted_on_host, foreign_array, in_library_of
 
 
@@ -80,10 +81,16 @@ def all_or_nothing(fit: Callable) -> Callable:
 
     @wraps(fit)
     def guarded(self, *args, **kwargs):
+        # A model that was fitted before stays usable if a new fit fails half-way or is interrupted (Ctrl-C).
         before = dict(vars(self))
+        X = args[0] if args else kwargs.get("X")
         try:
-            if not _has_listed_splits(self):
-                args, kwargs = without_marked(args, kwargs)
+            # Here, and not where X is read: y, sample_weight and everything else given per trial must lose the same
+            # trials.
+            if is_mne(X) and not _has_listed_splits(self):
+                args, kwargs = without_marked(X, args, kwargs)
+            if _is_plain(X):
+                return fit(self, *args, **kwargs)
             with fitted_on_host(self, args, kwargs) as (args, kwargs):
                 return fit(self, *args, **kwargs)
         except BaseException:
@@ -96,7 +103,27 @@ def all_or_nothing(fit: Callable) -> Callable:
 
 def _has_listed_splits(estimator) -> bool:
     cv = getattr(estimator, "cv", None)
+    # A splitter computes its splits from the trials that are left; listed splits have numbers of the trials as given.
     return not hasattr(cv, "split") and np.iterable(cv)
+
+
+def _is_plain(X) -> bool:
+    """Whether X is not an array of another library, such as PyTorch."""
+    return not is_array(X) or is_numpy_array(X)
+
+
+def is_mne(X) -> bool:
+    """Whether X is an mne.Epochs, or a list of them, which is what scikit-learn's splitters make of epochs."""
+    if isinstance(X, list):
+        return len(X) > 0 and all(is_mne(one) for one in X)
+    return hasattr(X, "get_data") and hasattr(X, "ch_names") and hasattr(X, "info")
+
+
+def read_training(estimator, X, y, sample_weight) -> tuple[Trials, np.ndarray, np.ndarray, np.ndarray]:
+    """Validate the arguments of a fit; return the trials, the two classes, y as −1 and +1, and the trials' weights."""
+    trials, y = read_fit(estimator, X, y)
+    classes, signs = encode_labels(y)
+    return trials, classes, signs, check_sample_weight(sample_weight, len(signs))
 
 
 def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.ndarray]:
@@ -108,14 +135,17 @@ def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.
         trials = _read_epochs(X)
         if is_mne(X):
             check_marks(X)
+        # y is checked as `validate_data` does it for a matrix.
         if y is not None:
             y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"), warn=True)
         _same_length(trials.matrix, y, estimator)
         estimator.n_features_in_ = trials.matrix.shape[1]
+        # left by an earlier fit on a DataFrame, and wrong for epochs
         if hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
     else:
         _refuse_strings(X)
+        # NaN and infinity are refused below, by an error that names the trial and the feature.
         X, y = validate_data(
             estimator, X, y, dtype=[np.float64, np.float32], ensure_all_finite=False, multi_output=False
         )
@@ -132,16 +162,16 @@ def read_predict(estimator, X, needed=None) -> Trials:
 
     With scikit-learn's array API dispatch the matrix stays in the array library and on the device of X.
     """
-    given = foreign_array(X)
-    if given is not None:
-        trials = read_predict(estimator, to_numpy(given))
-        return replace(trials, matrix=in_library_of(given, trials.matrix))
+    if foreign_array(X) is not None:
+        trials = read_predict(estimator, to_numpy(X))
+        return replace(trials, matrix=in_library_of(X, trials.matrix))
     if is_mne(X) or _n_dim(X) == 3:
         trials = _match_channels(_read_epochs(X), estimator, needed)
         _refuse_non_finite(trials)
         return trials
     _refuse_strings(X)
     if needed is not None:
+        # Before `validate_data`, which would refuse columns that are missing or in another order.
         X = match_columns(estimator, X, needed)
     X = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
     # a matrix for a model of epochs holds them flattened, channel by channel
@@ -169,6 +199,7 @@ def _read_epochs(X) -> Trials:
         X, names, recording = read_mne(X)
     _refuse_strings(X)
     X = check_array(X, allow_nd=True, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_features=1)
+    # `check_array` refuses an array without trials, but of three axes it does not look at the others.
     if X.ndim != 3 or 0 in X.shape:
         raise ValueError(f"Epochs must have the shape (trials, channels, times) without a 0, but got {X.shape}.")
     flat = X.reshape(len(X), -1).astype(np.float64, copy=False)
@@ -206,6 +237,7 @@ def _reorder(trials: Trials, names: tuple[str, ...], needed) -> Trials:
             f"The model needs channels that the epochs do not have: {', '.join(missing)}. "
             f"The epochs have {', '.join(own)} (channels marked as bad do not count)."
         )
+    # Zeros and not NaN in channels that are not needed: their weights are 0, and 0 · NaN would be NaN.
     matrix = np.zeros((len(trials.matrix), len(names), shape[1]))
     matrix[:, used] = trials.matrix.reshape(-1, *shape)[:, [own.index(names[place]) for place in used]]
     return Trials(matrix.reshape(len(matrix), -1), tuple(names), (len(names), shape[1]), trials.dtype)
@@ -213,10 +245,11 @@ def _reorder(trials: Trials, names: tuple[str, ...], needed) -> Trials:
 
 def _refuse_strings(X) -> None:
     """Raise an error for strings, which scikit-learn would convert to numbers silently."""
-    if is_array(X) and not is_numpy_array(X):  # arrays of other libraries cannot contain strings
+    if not _is_plain(X):  # arrays of other libraries cannot contain strings
         return
     values = np.asarray(X) if not hasattr(X, "dtype") and not hasattr(X, "columns") else X
     if hasattr(values, "columns"):
+        # A numeric table ends here; only one with text or objects is searched column by column.
         table = np.asarray(values)
         if table.dtype.kind not in "OUS":
             return
@@ -227,6 +260,7 @@ def _refuse_strings(X) -> None:
     if values.dtype.kind in "US":
         shown = values.ravel()[:1].tolist()
         raise ValueError(f"X must be numeric, but it holds strings such as {shown[0]!r}; convert them first.")
+    # Only here every value is looked at: an array of objects can be numeric except for one cell.
     if values.dtype.kind == "O":
         for place, value in np.ndenumerate(values):
             if isinstance(value, str | bytes):

@@ -34,6 +34,7 @@ class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         matrix = read_predict(self, X, self.selected_groups_).matrix
         xp = self._namespace_of(matrix)
+        # A model of float32 trials gives float32 scores, as scikit-learn's estimators do.
         scores = xp.matmul(xp.astype(matrix, self.coef_.dtype, copy=False), xp.matrix_transpose(self.coef_))
         return xp.reshape(scores + self.intercept_, (-1,))
 
@@ -94,6 +95,7 @@ class LinearSensorClassifier(Archivable, ClassifierMixin, BaseEstimator):
     def _set_windows(self, windows: Groups | None) -> None:
         """Set the attributes that describe the windows of time; a fit without windows has none."""
         for name in ("windows_", "window_norms_", "selected_windows_"):
+            # an earlier fit may have had windows
             if hasattr(self, name):
                 delattr(self, name)
         if windows is not None:

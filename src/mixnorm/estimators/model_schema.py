@@ -47,6 +47,7 @@ from mixnorm.solvers import SOLVERS
 _POSITIVE = Number(0, above=True)
 _NOT_NEGATIVE = Number(0)
 _Q = Number(1, 2)
+# A list of splits: pairs of training and test trials, as indices or as masks.
 _SPLITS = Many(Many(Many(Either(Whole(), Flag())), least=2, most=2), most=10_000)
 
 #: Parameters of the estimators. A parameter has the same meaning in every class that has it.
@@ -104,6 +105,8 @@ def _sensors_agree(values: Mapping[str, Any]) -> str | None:
 
 
 def _selected_agree(values: Mapping[str, Any]) -> str | None:
+    # Predictions use `selected_groups_` to decide which channels may be missing, so that it must agree with the
+    # weights.
     expected = values["groups_"][values["group_norms_"] != 0]
     same = np.array_equal(values["selected_groups_"], expected)
     return None if same else "'selected_groups_' must be the labels in 'groups_' whose norm is not 0"
@@ -114,6 +117,7 @@ def _windows_agree(values: Mapping[str, Any]) -> str | None:
     names = ("windows_", "window_norms_", "selected_windows_")
     if not any(name in values for name in names):
         return None
+    # Optional entries for files without windows, but only together.
     missing = [name for name in names if name not in values]
     if missing:
         return f"{missing[0]!r} is missing, which belongs to the windows"
@@ -147,6 +151,7 @@ def _subjects_agree(values: Mapping[str, Any]) -> str | None:
 
 def _weights_are_normal(values: Mapping[str, Any]) -> str | None:
     weights = values["_group_weights"]
+    # `check_group_weights` sets them to 0; in a file they can only come from outside.
     tiny = (weights > 0) & (weights < np.finfo(float).tiny)
     return "'_group_weights' must not be subnormal numbers" if tiny.any() else None
 
@@ -328,6 +333,7 @@ def check_estimator(name: str, params: Mapping[str, Any], fitted: Mapping[str, A
     """
     if name not in MODELS:
         raise SchemaError(f"{name} has no entry in mixnorm.estimators.model_schema.MODELS")
+    # A parameter without a line can be None only, so that `save` refuses it until it has one.
     own = {parameter: PARAMETERS.get(parameter, Nothing()) for parameter in known}
     check(Record(optional=own), params, f"parameters of {name}")
     check(MODELS[name], fitted, f"fitted attributes of {name}")

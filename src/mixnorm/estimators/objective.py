@@ -1,4 +1,4 @@
-"""The objective of an estimator, from its parameters to a stack of problems; grids of alpha; convergence warnings."""
+"""The objective of an estimator: its parameters, checked, become a stack of problems, alphas and solutions."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -13,9 +13,10 @@ from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import L1, L2, GroupNorm, Penalty
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.inputs import Trials
-from mixnorm.estimators.quadratic import Noise, Quadratic, check_quadratic
+from mixnorm.estimators.quadratic import Noise, Quadratic, check_noise
 from mixnorm.estimators.weights import check_group_weights
-from mixnorm.estimators.windows import check_window_share, read_windows, with_windows
+from mixnorm.estimators.windows import read_windows, with_windows
+from mixnorm.execution import SolverOptions, solve
 
 #: The smallest alpha of an automatic grid, as a share of alpha_max; scikit-learn's paths use the same.
 ALPHA_RATIO = 1e-3
@@ -42,6 +43,7 @@ class Objective:
         """Return the objective that an estimator's parameters describe, at one q, one ridge and one window share."""
         noise, windows = as_noise(getattr(estimator, "noise", None)), getattr(estimator, "windows", None)
         share = check_window_share(window_share, windows, estimator.penalty, q, getattr(estimator, "adaptive", False))
+        # Estimators without these parameters (baselines of several subjects) have the objective of the paper.
         own = cls.without_noise(estimator, q)
         return replace(own, noise=noise, ridge=ridge, windows=windows, window_share=share)
 
@@ -58,7 +60,7 @@ class Objective:
 
     def window_groups(self, trials: Trials) -> Groups | None:
         """Return the windows of the trials; None: there are none."""
-        return read_windows(self.windows, trials, trials.groups(self.groups))
+        return None if self.windows is None else read_windows(self.windows, trials, trials.groups(self.groups))
 
     def penalised(self, stack: Stack, windows: Groups | None) -> Stack:
         """Return the problems of a stack with the penalty of this objective, of a plain stack with another q."""
@@ -67,6 +69,7 @@ class Objective:
 
     def plain_stack(self, trials: Trials, signs: np.ndarray, weights: np.ndarray) -> Stack:
         """Return the K problems without windows."""
+        # The same stack serves every q, ridge and window share of a grid: only the penalty is replaced (`penalised`).
         groups = trials.groups(self.groups)
         beta = check_group_weights(self.group_weights, groups, self.penalty)
         if self.fit_intercept:
@@ -85,14 +88,22 @@ class Objective:
 
     def quadratic(self, stack: Stack, sample_weight: np.ndarray) -> Quadratic | None:
         """Return the quadratic part of the K problems of a stack, for sample weights (n, K); None: there is none."""
-        check_quadratic(self.noise, self.ridge, self.penalty, stack.groups.n_features)
+        ridge = check_ridge(self.ridge, self.penalty)
         if self.noise is None:
-            return Quadratic(None, float(self.ridge)) if self.ridge > 0 else None
+            return Quadratic(None, ridge) if ridge > 0 else None
+        check_noise(self.noise, stack.groups.n_features)
+        if self.penalty != "l2" and ridge == 0:
+            raise ValueError(
+                f"noise has no effect with penalty={self.penalty!r} and ridge=0: set ridge > 0, or use penalty='l2'."
+            )
+        # Sensors that are forbidden or constant leave the covariance, which they could make singular. The weights of
+        # windows stand behind those of the sensors and are not meant.
         covered = np.isfinite(stack.group_weights[0, : stack.groups.n_groups, -1])
+        # no sensor can be chosen, so that there is nothing to whiten
         if not covered.any():
             return None
         noise = Noise(self.noise, stack.X[0, 0], stack.y[0, 0], sample_weight, stack.groups, covered)
-        return Quadratic(noise, float(self.ridge))
+        return Quadratic(noise, ridge)
 
     @property
     def norm_order(self) -> float:
@@ -110,6 +121,46 @@ def as_noise(noise) -> str | np.ndarray | None:
         raise ValueError(f"noise must be None, a name or a numeric matrix, but got {noise!r}.") from error
 
 
+def check_ridge(ridge, penalty: str) -> float:
+    """Return ridge as a float; refuse values that are not finite or below 0, and ℓ2, whose strength is alpha."""
+    if not (isinstance(ridge, float | int | np.number) and np.isfinite(ridge) and ridge >= 0):
+        raise ValueError(
+            f"Invalid value for the 'ridge' parameter. Allowed are finite values from 0, but got {ridge!r} instead."
+        )
+    if ridge > 0 and penalty == "l2":
+        raise ValueError(
+            f"ridge={ridge!r} cannot be used with penalty='l2', which is a ridge penalty itself: set its strength by "
+            "alpha, and ridge=0."
+        )
+    return float(ridge)
+
+
+def check_window_share(share, windows, penalty: str, q, adaptive: bool) -> float:
+    """Return τ; refuse values outside [0, 1], and what does not go with windows."""
+    if not (isinstance(share, float | int | np.number) and not isinstance(share, bool) and 0 <= share <= 1):
+        raise ValueError(
+            f"Invalid value for the 'window_share' parameter. Allowed are values from 0 to 1, but got {share!r} "
+            "instead."
+        )
+    if share == 0:
+        return 0.0
+    if windows is None:
+        raise ValueError(
+            f"window_share={share!r} needs windows: give their number, or one label per sample, as windows=…"
+        )
+    # The decomposition by cells (`crossed_groups`) holds for ℓ1-ℓ2 norms alone.
+    if penalty != "group" or q != 2:
+        raise ValueError(
+            f"window_share={share!r} is for penalty='group' with q=2, but got penalty={penalty!r} and q={q!r}."
+        )
+    if adaptive:
+        raise ValueError(
+            f"window_share={share!r} cannot be combined with adaptive=True: the adaptive norm has weights for sensors "
+            "only. Set window_share=0 or adaptive=False."
+        )
+    return float(share)
+
+
 def varying(X: np.ndarray, groups: Groups) -> np.ndarray:
     """Groups whose features are not all constant, (G,)."""
     varies = np.ptp(X, axis=0) > 0
@@ -123,6 +174,8 @@ def make_penalty(penalty: str, q: float) -> Penalty:
             f"Invalid value for the 'q' parameter. Allowed are values from 1 to 2, but got {q!r} instead."
         )
     if penalty == "group":
+        # With q = 1 the norm of a group is the sum of the sizes of its coefficients: ℓ1, with the weights of the
+        # groups.
         return L1() if q == 1 else GroupNorm(float(q))
     if penalty in ("l1", "l2"):
         return L1() if penalty == "l1" else L2()
@@ -150,6 +203,7 @@ def check_alphas(
     difference of the class means, which is a useful classifier. ``has_noise`` says whether there is noise where it is
     not in ``quadratic``.
     """
+    # True is an int in Python, but alphas=True is a mistake
     if isinstance(alphas, int | np.integer) and not isinstance(alphas, bool):
         if alphas < 1:
             raise ValueError(
@@ -158,6 +212,7 @@ def check_alphas(
         largest = largest_alpha(stack, quadratic)
         has_noise = quadratic is not None if has_noise is None else has_noise
         top = NOISE_ALPHA_RATIO * largest if has_noise and not stack.penalty.is_norm else largest
+        # One alpha is the largest; a geometric grid of one point would give the smallest.
         return np.geomspace(top, ALPHA_RATIO * largest, alphas) if alphas > 1 else np.array([top])
     values = np.asarray(alphas, dtype=float)
     if values.ndim != 1 or not len(values):
@@ -182,9 +237,20 @@ def largest_alpha(stack: Stack, quadratic: Quadratic | None = None) -> float:
     return top if top > 0 else 1.0
 
 
+def solve_with(
+    quadratic: Quadratic | None, stack: Stack, alphas: np.ndarray, options: SolverOptions, n_jobs: int | None = None
+) -> list[Solution]:
+    """Solve a stack, B = 1, at alphas (A, 1, K), with a quadratic part or without."""
+    if quadratic is None:
+        return solve(stack, alphas, options, n_jobs=n_jobs)
+    return quadratic.solve(stack, alphas, options, n_jobs)
+
+
 def warn_unconverged(solutions: Iterable[Solution], tol: float, stacklevel: int = 3) -> None:
     """Warn once if any solution did not reach ``tol``; ``stacklevel`` makes the warning point to the user's line."""
+    # One warning for a whole grid: a warning per alpha and fold would hide all others.
     worst = max(float(s.gap.max()) for s in solutions)
+    # not `worst > tol`, which a gap of NaN would pass
     if not worst <= tol:
         warnings.warn(
             f"The solver stopped at a relative duality gap of {worst:.2e}, above tol={tol:.2e}: increase max_iter if "

@@ -6,11 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from mixnorm.estimators.inputs import encode_labels, read_fit
-from mixnorm.estimators.objective import Objective, as_noise, check_alphas, warn_unconverged
-from mixnorm.estimators.quadratic import check_enough_trials, solve_with
-from mixnorm.estimators.weights import check_both_classes, check_sample_weight
-from mixnorm.estimators.windows import check_window_share
+from mixnorm.estimators.inputs import read_training
+from mixnorm.estimators.objective import (
+    Objective,
+    as_noise,
+    check_alphas,
+    check_window_share,
+    solve_with,
+    warn_unconverged,
+)
+from mixnorm.estimators.quadratic import check_enough_trials
+from mixnorm.estimators.weights import check_both_classes
 from mixnorm.execution import SolverOptions
 
 
@@ -140,9 +146,8 @@ def group_svc_path(
     >>> bool(path.dual_gaps.max() < 1e-6)
     True
     """
-    trials, y = read_fit(BaseEstimator(), X, y)
-    classes, signs = encode_labels(y)
-    weights = check_sample_weight(sample_weight, len(signs))
+    # A function has no estimator to note the features on; an empty one takes them.
+    trials, classes, signs, weights = read_training(BaseEstimator(), X, y, sample_weight)
     check_both_classes(weights, signs, classes)
     share = check_window_share(window_share, windows, penalty, q, adaptive=False)
     objective = Objective(penalty, q, groups, group_weights, fit_intercept, as_noise(noise), ridge, windows, share)

@@ -41,6 +41,7 @@ def haufe_pattern(matrix: Array, w: Array, weights: np.ndarray) -> np.ndarray:
     """
     xp = namespace(matrix)
     shares = like(matrix, weights / weights.sum(), dtype=matrix.dtype)
+    # O(n d) instead of O(n d²) for the covariance matrix, which is never needed by itself.
     centred = matrix - xp.matmul(shares, matrix)
     scores = xp.matmul(centred, xp.astype(w, matrix.dtype, copy=False))
     variance = float(xp.sum(shares * scores**2))

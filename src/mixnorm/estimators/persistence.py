@@ -86,6 +86,7 @@ def save(model, path) -> None:
         name, model = "Pipeline", import_class(_CLASSES["Pipeline"])(model)
     if name not in _CLASSES or not hasattr(model, "_to_archive"):
         raise TypeError(f"{name} cannot be saved; only {', '.join(_CLASSES)} can.")
+    # What can be wrong with a model is found here, before a file is written.
     header, arrays = model._to_archive()
     versions = {
         "mixnorm": __version__,
@@ -172,6 +173,7 @@ class Archivable:
         known = self.get_params(deep=False)
         params, values, arrays = {}, {}, {}
         for name, value in known.items():
+            # A splitter or a scorer cannot be encoded; `load` then uses the default, as the class docstring says.
             with contextlib.suppress(TypeError):
                 params[name] = _encode(value)
         for name, value in vars(self).items():
@@ -213,17 +215,21 @@ def _checked(name: str, params: dict, values: dict, arrays: dict, known: dict) -
 
 def _encode(value):
     """Return a value as JSON that `_decode` turns back exactly."""
+    # JSON knows no numbers of NumPy, and a float64 is the same number as a Python float.
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and np.isfinite(value)):
         return value
+    # infinity and NaN, which JSON does not have
     if isinstance(value, float):
         return {"float": repr(value)}
     if isinstance(value, np.ndarray) and value.ndim < 2:  # a noise matrix that was given is not worth its room
         return {"array": [_encode(item) for item in value.tolist()]}
     if isinstance(value, tuple | list):
+        # Tuples and lists are kept apart, so that the parameters of a loaded model have the same repr.
         return {type(value).__name__: [_encode(item) for item in value]}
     if isinstance(value, dict):
+        # A list of pairs, because JSON would turn keys that are numbers into text.
         return {"dict": [[_encode(key), _encode(item)] for key, item in value.items()]}
     raise TypeError(f"{type(value).__name__} cannot be saved in a model file.")
 
@@ -232,9 +238,11 @@ def _decode(value, depth: int = _DEEPEST):
     """Return the value that `_encode` wrote; a `SchemaError` for anything that it does not write."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    # A file nested a million times deep would otherwise end in a RecursionError.
     if not isinstance(value, dict) or len(value) != 1 or not depth:
         raise SchemaError(f"{shown(value)} is not an encoded value.")
     ((kind, content),) = value.items()
+    # Only what `_encode` writes: float() would accept any text that looks like a number.
     if kind == "float" and content in ("inf", "-inf", "nan"):
         return float(content)
     if kind not in ("dict", "list", "tuple", "array") or not isinstance(content, list):

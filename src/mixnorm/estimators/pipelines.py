@@ -119,6 +119,7 @@ class PipelineFile:
             prefix = f"step{number}/"
             own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
             steps.append(_loaded(given, own))
+        # An array that belongs to no step would be read and ignored; a file that `save` wrote has none.
         strange = [key for key in arrays if not key.startswith(tuple(f"step{n}/" for n in range(len(steps))))]
         if strange:
             raise SchemaError(f"{shown(strange[0])} is unknown.")
@@ -128,6 +129,7 @@ class PipelineFile:
 def _archived(name: str, step: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if step is None or step == "passthrough":
         return {"class": "passthrough"}, {}
+    # By name and by class: a class of another package may have the same name.
     kind = type(step).__name__
     if kind in OWN and isinstance(step, import_class(OWN[kind])):
         header, arrays = step._to_archive()
@@ -138,6 +140,7 @@ def _archived(name: str, step: Any) -> tuple[dict[str, Any], dict[str, np.ndarra
         )
     check_is_fitted(step)
     params = step.get_params(deep=False)
+    # scikit-learn's convention for fitted attributes; `_metadata_request` and the like are not part of the model.
     fitted = {key: value for key, value in vars(step).items() if key.endswith("_") and not key.startswith("_")}
     _check_step(kind, params, fitted)
     arrays = {key: value for key, value in fitted.items() if isinstance(value, np.ndarray)}
@@ -165,6 +168,7 @@ def _loaded(given: Any, arrays: dict[str, np.ndarray]) -> tuple[str, Any]:
     _check_step(kind, header["params"], fitted)
     step = import_class(OTHERS[kind].place)(**header["params"])
     for key, value in fitted.items():
+        # MNE's Vectorizer adds a tuple to it, and JSON has lists only.
         setattr(step, key, tuple(value) if key == "features_shape_" else value)
     return given["name"], step
 

@@ -62,8 +62,11 @@ class Noise:
         """N of every problem, as metrics of the m features; a matrix that was given serves all problems."""
         if not isinstance(self.given, str):
             own = self.given[np.ix_(self.features, self.features)]
+            # Only the part that is used: a matrix may be singular because of a sensor that is left out.
             check_positive_definite(own)
             return [DenseMetric.of_covariance(own)]
+        # Estimates are of the covered sensors alone: the Kronecker and Toeplitz structures average over all sensors in
+        # them.
         X, layout = self.X[:, self.features], layout_for(self.given, self.groups.only(self.covered))
         with few_threads(X):
             return [estimate(self.given, X, self.signs, weights, layout) for weights in self.sample_weight.T]
@@ -127,6 +130,8 @@ class Quadratic:
     ) -> list[Solution]:
         """Solve the problems of a stack, B = 1, with this quadratic part, at alphas (A, 1, K)."""
         prepared = self.prepared(stack)
+        # Each problem has trials whitened by its own noise, so that problems of one data set become data sets of one
+        # problem.
         by_data_set = prepared.stack.shape[0] > 1
         grid = alphas.swapaxes(1, 2) if by_data_set else alphas
         solutions = solve(prepared.stack, grid, options, n_jobs=n_jobs)
@@ -169,6 +174,8 @@ class _Prepared:
         if not self.metrics:
             full[:, self.features] = W
         else:
+            # Features outside N keep their coefficients. The coordinates of a span are no features, and are used only
+            # where there are no others.
             if not self.spans:
                 full[:] = W
             for k in range(W.shape[2]):
@@ -180,11 +187,15 @@ class _Prepared:
 
 def _whitened(stack: Stack, noise: Noise) -> _Prepared:
     """With ℓ2: whiten the trials, each problem with its own metric. Sensors of weight 0 leave N."""
+    # With ℓ2 a sensor of weight 0 is not penalised: in N, its correlation with others would still change their
+    # penalty.
     free = stack.group_weights[0, :, -1][stack.groups.index][noise.features] == 0
     penalised, metrics = noise.features[~free], noise.metrics
     if free.any():
         kept = np.flatnonzero(~free)
+        # A part of a Kronecker product need not be one, so that the metric becomes dense.
         metrics = [DenseMetric.of_covariance(metric.gram(kept)[0, 0]) for metric in metrics]
+    # A copy, because the trials are whitened in place, each data set by its own metric.
     X = np.repeat(stack.X, len(metrics), axis=0)
     with few_threads(stack.X):
         for own, metric in zip(X[:, 0], metrics, strict=True):
@@ -198,6 +209,7 @@ def _whitened(stack: Stack, noise: Noise) -> _Prepared:
 
 def _spans(X: np.ndarray) -> list[Span]:
     """Return the spans of the trials (B, n, m) of every data set; none where any of them has no advantage."""
+    # For small matrices the factorisation costs more than it saves.
     if X[0].size < _LEAST_FOR_SPAN:
         return []
     found = []
@@ -215,6 +227,7 @@ def _in_span(stack: Stack, spans: list[Span]) -> Stack:
     return replace(
         stack,
         X=np.stack([span.trials for span in spans])[:, None],
+        # ℓ2 knows no groups, and in these coordinates ½ w'N w is again ½ ‖v‖²: n coordinates instead of d features.
         groups=Groups.from_labels(None, n),
         group_weights=np.ones((B, n, K)),
     )
@@ -223,6 +236,7 @@ def _in_span(stack: Stack, spans: list[Span]) -> Stack:
 def _beside_a_norm(stack: Stack, term: Quadratic) -> _Prepared:
     """Beside a norm: ridge · ½ w'N w, on the features that N covers."""
     features, metrics, reduced = np.arange(stack.groups.n_features), [], stack
+    # Forbidden sensors are left out together with their rows and columns of N.
     if term.noise is not None:
         features, metrics = term.noise.features, term.noise.metrics
         reduced = stack.only(term.noise.covered)
@@ -254,41 +268,6 @@ def _as_columns(solution: Solution) -> Solution:
     return Solution(*(np.moveaxis(getattr(solution, f.name)[..., 0], 0, -1)[None] for f in fields(solution)))
 
 
-def solve_with(
-    quadratic: Quadratic | None, stack: Stack, alphas: np.ndarray, options: SolverOptions, n_jobs: int | None = None
-) -> list[Solution]:
-    """Solve a stack, B = 1, at alphas (A, 1, K), with a quadratic part or without."""
-    if quadratic is None:
-        return solve(stack, alphas, options, n_jobs=n_jobs)
-    return quadratic.solve(stack, alphas, options, n_jobs)
-
-
-def check_ridge(ridge, penalty: str) -> float:
-    """Return ridge as a float; refuse values that are not finite or below 0, and ℓ2, whose strength is alpha."""
-    if not (isinstance(ridge, float | int | np.number) and np.isfinite(ridge) and ridge >= 0):
-        raise ValueError(
-            f"Invalid value for the 'ridge' parameter. Allowed are finite values from 0, but got {ridge!r} instead."
-        )
-    if ridge > 0 and penalty == "l2":
-        raise ValueError(
-            f"ridge={ridge!r} cannot be used with penalty='l2', which is a ridge penalty itself: set its strength by "
-            "alpha, and ridge=0."
-        )
-    return float(ridge)
-
-
-def check_quadratic(noise, ridge, penalty: str, n_features: int) -> None:
-    """Check the parameters noise and ridge; refuse combinations that would have no effect."""
-    check_ridge(ridge, penalty)
-    if noise is None:
-        return
-    check_noise(noise, n_features)
-    if penalty != "l2" and ridge == 0:
-        raise ValueError(
-            f"noise has no effect with penalty={penalty!r} and ridge=0: set ridge > 0, or use penalty='l2'."
-        )
-
-
 def check_noise(noise: str | np.ndarray, n_features: int) -> None:
     """Refuse an unknown name, and a matrix of the wrong size or one that is not finite and symmetric."""
     if not isinstance(noise, str):
@@ -310,6 +289,7 @@ def _check_matrix(noise: np.ndarray, n_features: int) -> None:
     if not np.isfinite(noise).all():
         row, column = np.argwhere(~np.isfinite(noise))[0]
         raise ValueError(f"noise must be finite, but its entry ({row}, {column}) is {noise[row, column]}.")
+    # A product such as A'A is symmetric only to rounding, which is no reason for an error.
     difference = np.abs(noise - noise.T)
     if difference.max() > _ASYMMETRY * np.abs(noise).max():
         row, column = np.unravel_index(np.argmax(difference), noise.shape)
@@ -321,6 +301,8 @@ def _check_matrix(noise: np.ndarray, n_features: int) -> None:
 
 def check_positive_definite(noise: np.ndarray) -> None:
     """Refuse a noise matrix that is singular to rounding, as the covariance of average-referenced channels is."""
+    # A Cholesky factorisation succeeds for matrices that are singular to rounding, and the whitened trials would be
+    # noise.
     values = np.linalg.eigvalsh(noise)
     if not values[0] > len(noise) * np.finfo(float).eps * values[-1]:
         raise ValueError(
@@ -333,6 +315,7 @@ def check_enough_trials(noise, signs: np.ndarray, weights: np.ndarray, classes: 
     """Refuse to estimate a noise covariance with fewer than two trials of a class."""
     if not isinstance(noise, str):
         return
+    # Weights are relative: trials are counted in units of the smallest positive weight.
     smallest = np.min(weights[weights > 0], initial=np.inf)
     for sign, label in zip((-1, 1), classes.tolist(), strict=True):
         # a trial of weight 2 counts as two trials, as it does in the estimate

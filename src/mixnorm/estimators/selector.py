@@ -11,11 +11,11 @@ from mixnorm.core.certificate import certify
 from mixnorm.core.penalties import vector_norm
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.elimination import Trained, check_strategy, elimination_noise, elimination_order
-from mixnorm.estimators.inputs import Trials, all_or_nothing, encode_labels, read_fit, read_predict
-from mixnorm.estimators.objective import Objective, as_noise, largest_alpha, varying, warn_unconverged
+from mixnorm.estimators.inputs import Trials, all_or_nothing, read_predict, read_training
+from mixnorm.estimators.objective import Objective, as_noise, largest_alpha, solve_with, varying, warn_unconverged
 from mixnorm.estimators.persistence import Archivable
-from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_with
-from mixnorm.estimators.weights import check_sample_weight, class_balance
+from mixnorm.estimators.quadratic import Quadratic, check_enough_trials
+from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions
 
 #: Number of alphas per decade and number of decades of the path, and number of bisections of alpha between the last
@@ -156,12 +156,12 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
             The fitted selector.
         """
         check_strategy(self.strategy, self.ridge)
-        trials, y = read_fit(self, X, y)
-        classes, signs = encode_labels(y)
-        weights = check_sample_weight(sample_weight, len(signs))
+        trials, classes, signs, weights = read_training(self, X, y, sample_weight)
         balanced = class_balance(weights, signs, classes, self.class_weight)
         options, by_path = SolverOptions.of(self), self.strategy == "path"
         noise = as_noise(self.noise) if by_path else None
+        # Elimination compares class means, which an intercept does not change: constant sensors are excluded whatever
+        # fit_intercept says.
         given = self.groups, self.group_weights, self.fit_intercept or not by_path
         objective = Objective("group", self.q, *given, noise, self.ridge)
         stack = objective.stack(trials, signs, balanced[:, None])
@@ -181,6 +181,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         check_enough_trials(as_noise(self.noise), stack.y[0, 0], weights, classes)
         n_sensors = self._check_n_sensors(stack)
         self.alpha_, solution = path.follow(n_sensors)
+        # One more than elsewhere, because this method stands between `fit` and the warning.
         warn_unconverged([solution], self.tol, stacklevel=5)
         self.n_iter_ = int(solution.n_iter[0, 0])
         self.group_norms_ = _norms(stack, solution, float(self.q)).astype(dtype)
@@ -267,6 +268,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"n_sensors={self.n_sensors} is larger than the number of usable sensors, {usable.sum()}{note}."
             )
+        # sensors of weight 0 are part of n_sensors
         kept = int((stack.group_weights == 0).sum())
         if self.n_sensors < kept:
             raise ValueError(
@@ -277,6 +279,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
 
     def _note_input(self, trials: Trials, stack: Stack, chosen: np.ndarray) -> None:
         self._epochs_shape, self._ch_names, self._recording = trials.shape, trials.ch_names, trials.recording
+        # For epochs the support is of channels, as `transform` keeps their shape; for a matrix it is of columns.
         mask = np.zeros(stack.groups.n_groups, dtype=bool)
         mask[chosen] = True
         self._support = mask[stack.groups.index] if trials.shape is None else mask
@@ -307,6 +310,8 @@ class _Path:
         top = largest_alpha(self.stack, self.quadratic)
         step = 10 ** (-1 / _STEPS_PER_DECADE)
         above = top
+        # Decade by decade, so that the dense end of the path, which is the slow one, is computed only where it is
+        # needed.
         for decade in range(_MAX_DECADES):
             alphas = top * 10.0**-decade * step ** np.arange(1, _STEPS_PER_DECADE + 1)
             for alpha, solution in zip(alphas, self.solve(alphas), strict=True):
@@ -321,7 +326,9 @@ class _Path:
     def _bisect(self, n_sensors: int, few: float, many: float, dense: Solution) -> tuple[float, Solution]:
         """Halve the interval (few, many) of alphas; return the model with n_sensors, or the sparsest with more."""
         for _ in range(_MAX_BISECTIONS):
+            # the geometric mean, because sensors enter on a logarithmic scale of alpha
             middle = float(np.sqrt(few * many))
+            # no number between them: two sensors enter at the same alpha
             if not few > middle > many:
                 break
             solution = self.solve(np.array([middle]))[0]
@@ -337,6 +344,8 @@ class _Path:
     def resolve(self, alpha: float, solution: Solution, norms: np.ndarray, n_sensors: int) -> np.ndarray:
         """Return the indices of exactly n_sensors sensors, in order, by the rules of `SensorSelector`."""
         beta = self.stack.group_weights[0, :, 0]
+        # If several sensors enter at one alpha, those with the largest weighted norm are taken, then those nearest to
+        # entering.
         weighted = np.where(beta == 0, np.inf, np.where(np.isfinite(beta), beta, 0.0) * norms)
         dual = self._dual_norms(alpha, solution)
         nearness = np.where(_usable(self.stack) & (beta > 0), dual / np.where(beta > 0, beta, 1.0), -np.inf)
@@ -349,6 +358,7 @@ class _Path:
         if self.quadratic is not None:
             prepared = self.quadratic.prepared(stack)
             stack, features = prepared.stack, prepared.features
+        # Nearness is measured by the gradient of the loss and of the quadratic part, which the certificate computes.
         cell = stack.with_alpha(np.full((1, 1), alpha))
         descent = np.zeros_like(solution.W)
         descent[:, :, features] = certify(cell, solution.W[:, :, features], solution.b).descent

@@ -173,12 +173,14 @@ def stability_selection(
     classes, signs = encode_labels(y)
     check_count(n_resamplings, "n_resamplings")
     people = _subjects(subjects, strategy, len(signs))
+    # Complementary pairs, as Shah and Samworth's bound requires; halves drawn one by one would not have it.
     halves = _halves_by_subject(signs, trial_groups, people, n_resamplings, check_random_state(random_state))
     weights = np.stack([class_balance(half, signs, classes, class_weight) for half in halves.T.astype(float)], axis=1)
     by_path = strategy == "path"
     objective = Objective("group", 2.0, groups, group_weights, True, as_noise(noise) if by_path else None, ridge)
     stack = objective.stack(trials, signs, weights)
     quadratic = objective.quadratic(stack, halves.astype(float))
+    # Checked for all halves before the first fit, so that an error does not come after minutes.
     estimate = elimination_noise(noise, stack.groups) if not by_path else objective.noise
     for half in halves.T:
         for one in people:
@@ -191,12 +193,14 @@ def stability_selection(
     else:
         tell = progress or (lambda share: None)
         ranks = _elimination_ranks(stack, halves, people, elimination_noise(noise, stack.groups), tell)
+    # Sensors that are always kept have the first ranks and do not take a place of the n_sensors.
     frequencies = np.where(kept, 1.0, np.mean(free[:, None] & (ranks < n_sensors + kept.sum()), axis=1))
     threshold = _check_threshold(threshold, n_sensors, n_free)
     labels = stack.groups.labels.copy()
     return StabilitySelection(
         frequencies,
         labels,
+        # frequencies are multiples of 1/(2 n_resamplings), and a threshold such as 0.7 is not exact in binary
         labels[frequencies >= threshold - 1e-12],
         threshold,
         error_bound(n_sensors, n_free, threshold),
@@ -263,10 +267,13 @@ def complementary_halves(signs: np.ndarray, trial_groups, n_pairs: int, random) 
             f"trial_groups must hold one label for each of the {len(signs)} trials, but its shape is {labels.shape}."
         )
     units, unit_of = np.unique(labels, return_inverse=True)
+    # Groups of one class are paired with groups of the same class, so that both halves have about the same share of
+    # targets.
     share = np.bincount(unit_of, weights=signs > 0) / np.bincount(unit_of)
     kind = np.where(share == 0, 0, np.where(share == 1, 2, 1))
     halves = np.zeros((len(signs), 2 * n_pairs), dtype=bool)
     for pair in range(n_pairs):
+        # an odd group is left out at random, or the first half would always be the larger one
         drawn = random.permutation(len(units))[len(units) % 2 :]
         matched = drawn[np.argsort(kind[drawn], kind="stable")].reshape(-1, 2)
         first = np.where(random.uniform(size=len(matched)) < 0.5, matched[:, 0], matched[:, 1])
@@ -299,8 +306,10 @@ def unimodal_bound(n_sensors: int, n_groups: int, threshold: float, n_pairs: int
     other = error_bound(n_sensors, n_groups, threshold)
     if not n_groups or n_sensors / n_groups > 1 / np.sqrt(3):
         return other
+    # rounded first: 100 · 0.55 is 55.00000000000001 in floating point, and its ceiling would be 56
     tau = np.ceil(round(2 * n_pairs * threshold, 9)) / (2 * n_pairs)
     lowest = 0.5 + max((n_sensors / n_groups) ** 2, 1 / (2 * n_pairs) + 3 / 4 * (n_sensors / n_groups) ** 2)
+    # the theorem says nothing for thresholds this low
     if tau <= lowest:
         return other
     half = 1 / (2 * n_pairs)
@@ -316,6 +325,7 @@ def check_count(value, name: str) -> None:
 
 def _check_n_sensors(n_sensors, n_free: int) -> int:
     if n_sensors is None:
+        # error_bound = q²/((2π − 1) G) = 1 with π = 0.9 gives q = √(0.8 G).
         return max(1, int(np.sqrt(0.8 * n_free)))
     check_count(n_sensors, "n_sensors")
     if n_sensors > n_free:

@@ -8,12 +8,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.core.arrays import to_numpy
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.estimators.inputs import Trials, all_or_nothing, encode_labels, read_fit
+from mixnorm.estimators.inputs import Trials, all_or_nothing, read_training
 from mixnorm.estimators.linear import LinearSensorClassifier
-from mixnorm.estimators.objective import Objective, check_alpha, largest_alpha, warn_unconverged
+from mixnorm.estimators.objective import Objective, check_alpha, largest_alpha, solve_with, warn_unconverged
 from mixnorm.estimators.patterns import haufe_pattern
-from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_with
-from mixnorm.estimators.weights import adaptive_weights, check_sample_weight, class_balance
+from mixnorm.estimators.quadratic import Quadratic, check_enough_trials
+from mixnorm.estimators.weights import adaptive_weights, class_balance
 from mixnorm.execution import SolverOptions
 
 #: ``stacklevel`` of a warning that points to the user's line: the function that warns, `fit`, the decorator of `fit`,
@@ -26,15 +26,9 @@ class SingleSubject(LinearSensorClassifier):
 
     _not_archived = ("_noise",)
 
-    def _read(self, X, y, sample_weight) -> tuple[Trials, np.ndarray, np.ndarray]:
-        """Validate X, y and the weights; return the trials, y as −1 and +1, and the weights of trials."""
-        trials, y = read_fit(self, X, y)
-        self.classes_, signs = encode_labels(y)
-        weights = check_sample_weight(sample_weight, len(signs))
-        return trials, signs, weights
-
     def _keep_noise(self, quadratic: Quadratic | None) -> None:
         """Keep what `noise_` is computed from, without the trials."""
+        # The metric alone: the noise of the fit also holds a reference to all trials, which would keep them in memory.
         self._noise = None if quadratic is None or quadratic.noise is None else quadratic.noise.last()
 
     def _keep_pattern(self, trials: Trials, weights: np.ndarray) -> None:
@@ -51,6 +45,7 @@ class SingleSubject(LinearSensorClassifier):
     def patterns_(self) -> np.ndarray:
         """Patterns (times, channels): how strongly each feature follows the score (see `haufe_pattern`)."""
         check_is_fitted(self)
+        # AttributeError, so that hasattr(model, "patterns_") is False, as for any attribute that is missing
         if "_pattern" not in vars(self):
             raise AttributeError(
                 f"This {type(self).__name__} has no patterns_: it was loaded from a file of version 0.1, which does "
@@ -259,9 +254,10 @@ class GroupSVC(SingleSubject):
         GroupSVC
             The fitted classifier.
         """
+        # Parameters first: an error in them should not wait until the data are read.
         alpha, options = check_alpha(self.alpha), SolverOptions.of(self)
         objective = Objective.of(self, self.q, self.ridge, self.window_share)
-        trials, signs, weights = self._read(X, y, sample_weight)
+        trials, self.classes_, signs, weights = read_training(self, X, y, sample_weight)
         stack = objective.stack(
             trials, signs, class_balance(weights, signs, self.classes_, self.class_weight)[:, None]
         )
@@ -271,10 +267,12 @@ class GroupSVC(SingleSubject):
         solution = solve_with(quadratic, stack, alphas, options)[0]
         solved = [solution]
         if self.adaptive:
+            # The second stage keeps alpha: the weights are divided by their geometric mean, so that its meaning stays.
             stack = second_stage(stack, solution, objective.q)
             solution = solve_with(quadratic, stack, alphas, options)[0]
             solved.append(solution)
         else:
+            # With the adaptive norm, `second_stage` warns of the same.
             warn_zero_model(alpha, solution, stack, quadratic)
         warn_unconverged(solved, self.tol, stacklevel=TO_THE_USER)
         self._keep(trials, stack, solution, objective.norm_order)
@@ -307,6 +305,7 @@ def second_stage(stack: Stack, first: Solution, q: float) -> Stack:
 
 def warn_zero_model(alpha: float, solution: Solution, stack: Stack, quadratic: Quadratic | None = None) -> None:
     """Warn if alpha is at or above alpha_max, and give alpha_max."""
+    # ℓ2 selects all sensors at any alpha, and sensors of weight 0 are selected in any case.
     if solution.W.any() or not stack.penalty.is_norm or stack.has_unpenalised:
         return
     top = largest_alpha(stack, quadratic)

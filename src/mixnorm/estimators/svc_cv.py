@@ -12,9 +12,9 @@ from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.calibration import Probabilities, held_out_scores, plain
 from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected
 from mixnorm.estimators.folds import Fold, cv_routing, route, score_folds, split_folds
-from mixnorm.estimators.inputs import all_or_nothing
-from mixnorm.estimators.objective import Objective, check_alphas, warn_unconverged
-from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_with
+from mixnorm.estimators.inputs import all_or_nothing, read_training
+from mixnorm.estimators.objective import Objective, check_alphas, solve_with, warn_unconverged
+from mixnorm.estimators.quadratic import Quadratic, check_enough_trials
 from mixnorm.estimators.svc import TO_THE_USER, SingleSubject, second_stage
 from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions, together_on_device
@@ -196,29 +196,38 @@ class GroupSVCCV(Probabilities, SingleSubject):
         GroupSVCCV
             The fitted classifier.
         """
+        # Here and not where the rule is used: an error after minutes of fitting would be too late.
         check_rule(self.rule, self.max_sensors)
         options = SolverOptions.of(self)
         objectives = self._objectives()
-        trials, signs, weights = self._read(X, y, sample_weight)
+        trials, self.classes_, signs, weights = read_training(self, X, y, sample_weight)
         routed = route(self, params, sample_weight)
+        # Splitter and scorer get the labels of the user: a scorer may name one of them (pos_label).
         labels = self.classes_[(signs > 0).astype(int)]
         folds = split_folds(self.cv, trials.matrix, labels, routed.split, self.scoring)
         windows = objectives[0].window_groups(trials)
+        # One stack for all candidates: q, ridge and window share change the penalty, not the trials.
         stack = objectives[0].plain_stack(trials, signs, self._columns(weights, signs, folds))
+        # Noise is estimated without class weights: how much a class counts in the loss says nothing about ongoing
+        # activity.
         own_weights = np.stack([*(weights * fold.train for fold in folds), weights], axis=1)
         quadratics = _shared([objective.quadratic(stack, own_weights) for objective in objectives])
-        self._check_enough_trials(objectives[0].noise, signs, own_weights)
+        if objectives[0].noise is not None:
+            self._check_enough_trials(objectives[0].noise, signs, own_weights)
+        # Copied once for all grids of q, ridge and window share.
         parts = [trials.matrix[fold.test] for fold in folds]
         score = partial(
             score_folds, folds=folds, parts=parts, labels=labels, scoring=self.scoring, params=routed.score
         )
         stacks = [objective.penalised(stack, windows) for objective in objectives]
         grids = [_Grid(*each, options) for each in zip(stacks, quadratics, strict=True)]
+        # On a device it takes little longer to solve all grids than one of them; on the host they follow one another.
         stages = together_on_device([partial(self._stages, grid, score) for grid in grids])
         candidates = [stage[-1] for stage in stages]
         best, alpha = choose(candidates, self.rule, self.max_sensors)
         self._set_choice(candidates, objectives[best], alpha, best)
         found = candidates[best]
+        # All candidates, not the chosen one alone: the choice depends on the solutions of the others.
         solved = [solution for stage in stages for choice in stage for solution in choice.solutions]
         warn_unconverged(solved, self.tol, stacklevel=TO_THE_USER)
         self._keep(trials, found.stack, found.solutions[alpha], objectives[best].norm_order)
@@ -263,6 +272,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
         found = self._solved(grid, score)
         if not self.adaptive:
             return [found]
+        # The first stage is only a means: rule and max_sensors apply to the second stage, which is the model.
         _, first = choose([found], "best", None)
         q = grid.stack.penalty.q
         second = replace(grid, stack=second_stage(grid.stack, found.solutions[first], q))
@@ -270,6 +280,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
 
     def _solved(self, grid: "_Grid", score: Callable) -> Choice:
         alphas = check_alphas(self.alphas, grid.stack, grid.quadratic)
+        # The alphas of the refit for all folds, as in LassoCV: alphas relative to each fold would not be comparable.
         columns = np.repeat(alphas[:, None, None], grid.stack.shape[-1], axis=2)
         solutions = solve_with(grid.quadratic, grid.stack, columns, grid.options, self.n_jobs)
         return Choice(grid.stack, alphas, solutions, score(solutions), count_selected(grid.stack, solutions))

@@ -16,6 +16,7 @@ def check_sample_weight(sample_weight, n_trials: int) -> np.ndarray:
         return np.ones(n_trials)
     weights = np.asarray(sample_weight)
     if weights.ndim == 0:
+        # scikit-learn also allows a single number for all trials.
         weights = np.full(n_trials, weights)
     if weights.dtype.kind not in "fiub":
         raise ValueError(f"sample_weight must be numeric, but its type is {weights.dtype}.")
@@ -50,6 +51,7 @@ def class_balance(
         return weights
     positive = signs > 0
     if isinstance(class_weight, str) and class_weight == "balanced":
+        # A trial of weight 2 must equal two trials: weights are summed, and trials are not counted.
         total = np.array([weights[~positive].sum(), weights[positive].sum()])
         factors = weights.sum() / (2 * total)
     else:
@@ -57,6 +59,7 @@ def class_balance(
         if not (np.all(np.isfinite(factors)) and np.all(factors >= 0)):
             raise ValueError(f"class_weight must be finite and not negative, but got {class_weight!r}.")
     weights = weights * factors[positive.astype(int)]
+    # again, because a class weight can be 0
     check_both_classes(weights, signs, classes, whose)
     return weights
 
@@ -82,6 +85,7 @@ def check_group_weights(given, groups: Groups, penalty: str) -> np.ndarray:
                 raise ValueError(
                     f"group_weights contains the unknown group {label!r}; available: {_listing(groups.labels)}."
                 )
+            # A dict need not name all groups; those that it does not name have weight 1.
             weights[place[label]] = _number(weight)
     else:
         weights = np.array([_number(weight) for weight in given]) if np.ndim(given) == 1 else np.asarray(given)
@@ -120,6 +124,7 @@ def adaptive_weights(W: np.ndarray, groups: Groups, q: float, beta: np.ndarray) 
     """
     norms = vector_norm(groups.to_blocks(W), q)
     selected = (norms > 0) & (beta > 0) & np.isfinite(beta)
+    # In logarithms, because a product of many 1/‖w_g‖ can overflow.
     logs = np.where(selected, -np.log(np.where(selected, norms, 1.0)), 0.0)
     centre = logs.sum(axis=0) / np.maximum(selected.sum(axis=0), 1)
     return np.where(selected, np.exp(logs - centre) * np.where(selected, beta, 1.0), np.where(beta == 0, 0.0, np.inf))

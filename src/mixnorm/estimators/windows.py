@@ -1,4 +1,4 @@
-"""Windows of time: validation of the parameters ``windows`` and ``window_share``, and the penalty that they make.
+"""Windows of time: the parameter ``windows`` as groups of features, and the penalty of sensors and windows.
 
     Ω(w) = (1 − τ) Σ_s β_s ‖w_s‖₂ + τ Σ_k γ_k ‖w^(k)‖₂
 
@@ -17,10 +17,9 @@ from mixnorm.core.where_when import SensorsAndWindows
 from mixnorm.estimators.inputs import Trials
 
 
-def read_windows(windows: Any, trials: Trials, groups: Groups) -> Groups | None:
-    """Return the windows as a partition of the features, in order of time; None: there are none."""
-    if windows is None:
-        return None
+def read_windows(windows: Any, trials: Trials, groups: Groups) -> Groups:
+    """Return the windows as a partition of the features, in order of time."""
+    # True is an int in Python, and windows=True would be one window
     if isinstance(windows, int | np.integer) and not isinstance(windows, bool):
         return _equal_windows(int(windows), groups)
     labels = _checked_labels(windows)
@@ -49,6 +48,7 @@ def _equal_windows(number: int, groups: Groups) -> Groups:
             f"Invalid value for the 'windows' parameter. Allowed are numbers of windows from 1 to the number of "
             f"samples, {n_samples}, but got {number}."
         )
+    # The features of a sensor need not be adjacent columns; the layout says which sample a column is.
     index = np.empty(groups.n_features, dtype=np.intp)
     index[groups.layout] = equal_windows(number, n_samples)
     return Groups(np.arange(number), index)
@@ -56,6 +56,7 @@ def _equal_windows(number: int, groups: Groups) -> Groups:
 
 def equal_windows(number: int, n_samples: int) -> np.ndarray:
     """Window of every sample, (n_samples,): so many windows of equal length, to within one sample."""
+    # Integer arithmetic spreads the remainder evenly: lengths differ by at most one sample.
     return np.arange(n_samples) * number // n_samples
 
 
@@ -85,6 +86,7 @@ def _from_samples(labels: np.ndarray, shape: tuple[int, int]) -> Groups:
             f"windows must hold one label per sample: the epochs have {shape[1]} samples, but windows has "
             f"{len(labels)} labels."
         )
+    # features are channel-major: the samples of one channel after those of another
     return _in_order(np.tile(labels, shape[0]))
 
 
@@ -105,6 +107,7 @@ def _checked_labels(windows: Any) -> np.ndarray:
 def _in_order(labels: np.ndarray) -> Groups:
     """Windows by the labels of features, in the order in which they first appear: that of time."""
     try:
+        # `np.unique` sorts labels as text ("late" before "middle"); windows are shown in order of time.
         unique, first, index = np.unique(labels, return_index=True, return_inverse=True)
     except TypeError as error:
         raise ValueError(
@@ -113,31 +116,6 @@ def _in_order(labels: np.ndarray) -> Groups:
     order = np.argsort(first)
     place = np.argsort(order)
     return Groups(unique[order], place[index].astype(np.intp))
-
-
-def check_window_share(share: Any, windows: Any, penalty: str, q: Any, adaptive: bool) -> float:
-    """Return τ; refuse values outside [0, 1], and what does not go with windows."""
-    if not (isinstance(share, float | int | np.number) and not isinstance(share, bool) and 0 <= share <= 1):
-        raise ValueError(
-            f"Invalid value for the 'window_share' parameter. Allowed are values from 0 to 1, but got {share!r} "
-            "instead."
-        )
-    if share == 0:
-        return 0.0
-    if windows is None:
-        raise ValueError(
-            f"window_share={share!r} needs windows: give their number, or one label per sample, as windows=…"
-        )
-    if penalty != "group" or q != 2:
-        raise ValueError(
-            f"window_share={share!r} is for penalty='group' with q=2, but got penalty={penalty!r} and q={q!r}."
-        )
-    if adaptive:
-        raise ValueError(
-            f"window_share={share!r} cannot be combined with adaptive=True: the adaptive norm has weights for sensors "
-            "only. Set window_share=0 or adaptive=False."
-        )
-    return float(share)
 
 
 def with_windows(stack: Stack, windows: Groups, share: float) -> Stack:

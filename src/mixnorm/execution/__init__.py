@@ -2,8 +2,7 @@
 
 from mixnorm.execution.batching import together, together_on_device
 from mixnorm.execution.device import on_device, to_device, use_device
-from mixnorm.execution.direct import SolverOptions
-from mixnorm.execution.solve import solve
+from mixnorm.execution.solve import SolverOptions, solve
 from mixnorm.execution.threads import few_threads
 
 __all__ = [

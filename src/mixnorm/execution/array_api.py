@@ -34,6 +34,7 @@ def fitted_on_host(
     if reference is None or not get_tags(estimator).array_api_support:
         yield args, kwargs
         return
+    # A refit may read fitted attributes (`adapt` does): they are converted too, and converted back if the fit fails.
     before = {name: value for name, value in vars(estimator).items() if name in _FITTED}
     with config_context(array_api_dispatch=False), sending(lambda values: in_library_of(reference, values)):
         to_host(estimator)
@@ -44,6 +45,7 @@ def fitted_on_host(
             raise
     for name in _FITTED:
         value = vars(estimator).get(name)
+        # labels that are strings have no counterpart in other array libraries
         if value is not None and np.asarray(value).dtype.kind in "fiub":
             setattr(estimator, name, in_library_of(reference, value))
 

@@ -8,7 +8,7 @@ The result of a fit does not depend on the other fits.
 
 import threading
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -18,9 +18,7 @@ from sklearn import config_context, get_config
 from mixnorm.core.metric import join_metrics
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.execution.device import on_device, to_device
-from mixnorm.execution.direct import SolverOptions, solve_directly
-
-_BATCHER: ContextVar["_Batcher | None"] = ContextVar("batcher", default=None)
+from mixnorm.execution.solve import COLLECTOR, SolverOptions, solve_directly
 
 
 @dataclass(eq=False)
@@ -72,6 +70,7 @@ class _KnownTrials:
         The array is kept in memory, so that no other array can get the same address.
         """
         with self._lock:
+            # A few values tell arrays apart quickly; only candidates with equal samples are compared as a whole.
             known = self._alike.setdefault((X.shape, _sample_of(X)), [])
             for other in known:
                 if _address(other) == _address(X) or np.array_equal(other, X):
@@ -105,6 +104,7 @@ class _Batcher:
                 raise self._closed
             self._waiting.append(request)
             self._change.notify()
+        # While this fit waits, another one may run up to its own stack.
         self.running.release()
         request.done.wait()
         self.running.acquire()
@@ -127,6 +127,8 @@ class _Batcher:
         """Solve the submitted stacks until all fits have ended; called by the thread that uses the device."""
         while True:
             with self._change:
+                # Every fit that still runs waits for a stack: no further stack can come, and what is there is all that
+                # can be merged.
                 self._change.wait_for(lambda: len(self._waiting) == self._fitting)
                 if not self._fitting:
                     return
@@ -143,6 +145,7 @@ class _Batcher:
         """Raise an error in all fits: in those that wait now, and in those that submit a stack later."""
         with self._change:
             self._closed = error
+            # Otherwise the threads of the fits would wait forever, and the process would not end after Ctrl-C.
             for request in self._being_solved + self._waiting:
                 request.error = error
                 request.done.set()
@@ -171,6 +174,7 @@ class _Batcher:
 
     def _merged(self, stacks: list[Stack]) -> Stack:
         """Merge several stacks into one; the trials merged last are still on the device and are reused if equal."""
+        # The address alone is not enough: after an array is freed, another one may get it.
         key = tuple((_address(stack.X), _sample_of(stack.X), stack.y.tobytes()) for stack in stacks)
         if self._trials is None or self._trials[0] != key:
             merged = _merge(stacks)
@@ -186,10 +190,10 @@ def together(tasks: Sequence[Callable[[], Any]]) -> list:
 
     Inside a task, `together` may be called again for the parts of a fit.
     """
-    batcher = _BATCHER.get()
+    batcher = COLLECTOR.get()
     if not tasks:
         return []
-    if batcher is not None:
+    if isinstance(batcher, _Batcher):
         return _parts(batcher, tasks)
     batcher = _Batcher(len(tasks))
     return _run(tasks, batcher, batcher.end_fit, batcher.run)
@@ -211,6 +215,7 @@ def _parts(batcher: _Batcher, tasks: Sequence[Callable[[], Any]]) -> list:
         if not last:
             batcher.end_fit()
 
+    # The fit itself waits for its parts and submits nothing, so that the parts are counted in its place.
     batcher.split_fit(len(tasks))
     batcher.running.release()
     try:
@@ -226,7 +231,7 @@ def _run(tasks: Sequence, batcher: _Batcher, end_task: Callable[[], None], meanw
     config = get_config()  # scikit-learn keeps its settings per thread
 
     def run(place: int) -> None:
-        _BATCHER.set(batcher)
+        COLLECTOR.set(batcher)
         with batcher.running, config_context(**config):
             try:
                 results[place] = tasks[place]()
@@ -245,14 +250,10 @@ def _run(tasks: Sequence, batcher: _Batcher, end_task: Callable[[], None], meanw
         raise
     for thread in threads:
         thread.join()
+    # The first error of any fit ends all, as it would if the fits ran one after another.
     if errors:
         raise errors[0]
     return results
-
-
-def current_batcher() -> _Batcher | None:
-    """Return the batcher of the fits that this fit belongs to; None if it is not part of `together`."""
-    return _BATCHER.get()
 
 
 def _merge(stacks: list[Stack]) -> Stack:

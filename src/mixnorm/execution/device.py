@@ -58,11 +58,13 @@ def use_device(device: str | None) -> Iterator[None]:
 @contextmanager
 def sending(send: Callable | None) -> Iterator[None]:
     """Solve the problems inside the context on the device that ``send`` copies arrays to; None: on the host."""
+    # Both: a context variable is right for threads of this package, and worker threads of joblib do not inherit it.
     token = _SEND.set(send)
     _LATEST.append(send)
     try:
         yield
     finally:
+        # the last one that was entered need not be the first to end, where contexts of several threads overlap
         _LATEST.remove(send)
         _SEND.reset(token)
 

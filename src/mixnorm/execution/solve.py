@@ -1,12 +1,75 @@
-"""`solve`: the function by which all estimators call a solver."""
+"""`solve`: the function by which all estimators call a solver, on the host or on the device in use."""
+
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
+from mixnorm.core.arrays import Array, is_numpy_array, like, namespace, to_numpy
+from mixnorm.core.conditioning import condition
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.execution.batching import current_batcher
-from mixnorm.execution.device import on_device
-from mixnorm.execution.direct import SolverOptions, solve_directly
+from mixnorm.execution.device import current_sender, to_device
+from mixnorm.execution.threads import few_threads
+from mixnorm.solvers import SOLVERS, Newton, StackedNewton, WindowsNewton
+
+#: The arrays of a stack that are copied to a device.
+_ARRAYS = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center", "ridge")
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """The solver and its settings.
+
+    Attributes
+    ----------
+    solver : {"auto", "newton", "fista", "forward-backward"}
+        "auto" is Newton's method: one problem at a time for NumPy arrays, the whole stack at once on a device.
+    tol : float
+        Relative duality gap to reach.
+    max_iter : int
+        Largest number of iterations for one alpha.
+    """
+
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int = 10_000
+
+    def __post_init__(self):
+        if self.solver != "auto" and self.solver not in SOLVERS:
+            raise ValueError(
+                f"Invalid value for the 'solver' parameter. Allowed values are 'auto', "
+                f"{', '.join(map(repr, SOLVERS))}, but got {self.solver!r} instead."
+            )
+        # a gap of exactly 0 cannot be reached in floating point
+        if not (isinstance(self.tol, float | int | np.number) and self.tol > 0):
+            raise ValueError(
+                f"Invalid value for the 'tol' parameter. Allowed are values > 0, but got {self.tol!r} instead."
+            )
+        if not (isinstance(self.max_iter, int | np.integer) and self.max_iter >= 1):
+            raise ValueError(
+                "Invalid value for the 'max_iter' parameter. "
+                f"Allowed are whole numbers from 1, but got {self.max_iter!r} instead."
+            )
+
+    @classmethod
+    def of(cls, estimator: Any) -> "SolverOptions":
+        """Return the options that an estimator's parameters describe."""
+        return cls(estimator.solver, estimator.tol, estimator.max_iter)
+
+
+class Collector(Protocol):
+    """Collects the stacks of several fits and solves them together (`mixnorm.execution.batching`)."""
+
+    def submit(
+        self, stack: Stack, alphas: np.ndarray, similarities: np.ndarray | None, options: SolverOptions
+    ) -> list[Solution]:
+        """Return the solutions of a stack, once they are there."""
+
+
+#: What collects the stacks of the fit that runs in this context; None: each stack is solved as soon as it comes.
+COLLECTOR: ContextVar[Collector | None] = ContextVar("collector", default=None)
 
 
 def solve(
@@ -38,10 +101,12 @@ def solve(
     list of A Solution
         In the order of the alphas.
     """
-    batcher = current_batcher()
-    if batcher is not None and stack.shape[0] == 1 and stack.penalty.is_separable:
-        return batcher.submit(stack, alphas, similarities, options)
-    if on_device() or effective_n_jobs(n_jobs) == 1:
+    # Several data sets at once are stacked already, and crossed groups are solved on the host one by one.
+    collector = COLLECTOR.get()
+    if collector is not None and stack.shape[0] == 1 and stack.penalty.is_separable:
+        return collector.submit(stack, alphas, similarities, options)
+    # A device solves all columns together; parallel jobs would only compete for it.
+    if current_sender() is not None or effective_n_jobs(n_jobs) == 1:
         return solve_directly(stack, alphas, similarities, options)
     return _in_parallel(stack, (alphas, similarities), options, n_jobs)
 
@@ -51,6 +116,7 @@ def _in_parallel(
 ) -> list[Solution]:
     """Solve the columns of a stack in parallel jobs, or its data sets if each has only one column."""
     B, K = stack.shape[0], stack.shape[-1]
+    # With noise each fold is a data set of its own (K = 1), and the data sets are divided instead of the columns.
     by_column = K > 1 or B == 1
     cells = (
         [(np.arange(B), np.array([k])) for k in range(K)] if by_column else [(np.array([i]), [0]) for i in range(B)]
@@ -64,3 +130,45 @@ def _in_parallel(
         for rows, columns in cells
     )
     return [Solution.join(pieces, axis=-1 if by_column else 0) for pieces in zip(*parts, strict=True)]
+
+
+def solve_directly(stack: Stack, alphas: Array, similarities: Array | None, options: SolverOptions) -> list[Solution]:
+    """Solve a stack at every alpha of an (A, B, K) array, on the device in use; NumPy arrays give NumPy arrays.
+
+    ``similarities``, also (A, B, K), are the similarities that belong to the alphas; None: those of the stack.
+    """
+    if current_sender() is None or not stack.penalty.is_separable:  # penalties of crossed groups are for the host
+        return _solve_in_order(stack, alphas, similarities, options)
+    # The trials of a stack that was merged before are on the device already; `to_device` leaves them.
+    there = replace(stack, **{name: to_device(getattr(stack, name)) for name in _ARRAYS})
+    if stack.metric is not None:
+        there = replace(there, metric=stack.metric.map(to_device))
+    solutions = _solve_in_order(there, to_device(alphas), to_device(similarities), options)
+    return [Solution(*(to_numpy(getattr(s, f.name)) for f in fields(s))) for s in solutions]
+
+
+def _solve_in_order(stack: Stack, alphas: Array, similarities: Array | None, options: SolverOptions) -> list[Solution]:
+    """Solve from the largest alpha down and return the solutions in the given order.
+
+    From the largest alpha down, each starting point is sparse, which makes the solver fast. Equal alphas are solved in
+    the given order. Features with a large offset or an extreme unit are centred and scaled first (`condition`), so
+    that neither reduces the accuracy.
+    """
+    conditioned = condition(stack)
+    stack, alphas = conditioned.stack, conditioned.alphas(alphas)
+    similarities = conditioned.similarities(similarities)
+    # Problems may have alphas of their own (B, K); the order of the path is one for all.
+    order = np.argsort(-to_numpy(alphas).max(axis=(1, 2)), kind="stable")
+    xp = namespace(alphas)
+    there = like(alphas, order, dtype=xp.int64)
+    grids = [None if grid is None else xp.take(grid, there, axis=0) for grid in (alphas, similarities)]
+    solver = SOLVERS["newton" if options.solver == "auto" else options.solver]
+    # "newton" is one method with three engines; the penalty and the kind of arrays decide which of them can solve a
+    # stack.
+    if solver is Newton and not stack.penalty.is_separable:
+        solver = WindowsNewton
+    elif solver is Newton and not is_numpy_array(stack.X):
+        solver = StackedNewton
+    with few_threads(stack.X):
+        solutions = solver().path(stack, grids[0], options.tol, options.max_iter, similarities=grids[1])
+    return [conditioned.restore(solutions[place]) for place in np.argsort(order)]

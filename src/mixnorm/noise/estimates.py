@@ -50,6 +50,7 @@ def estimate(
         return DenseMetric.of_covariance(_dense(name, noise, layout))
     layout = _given(name, layout)
     factors = kronecker(noise.by_sensor(layout), noise.weights)
+    # Symmetric roots do not depend on the order of the sensors and samples, as Cholesky factors would.
     return KroneckerMetric(layout, _root(factors.sensors)[None, None], _root(factors.samples)[None, None])
 
 
@@ -62,6 +63,7 @@ def covariance(
 
 def layout_for(name: str, groups: Groups) -> NDArray[np.intp] | None:
     """Return the layout (C, r) that an estimate needs, or None where it needs none; refuse sensors of unequal size."""
+    # Where sensors are of equal size, "shrunk" gets a layout too, and does not use it.
     if name == "shrunk" or groups.layout is not None:
         return groups.layout
     labels, sizes = groups.labels.tolist(), groups.sizes

@@ -59,6 +59,7 @@ def evoked(
     """
     N = structured(trials, weights)
     values, vectors = eigh(N, check_finite=False)
+    # White noise makes N positive definite; this only keeps rounding from giving a negative eigenvalue.
     values = np.sqrt(np.maximum(values, _ROUNDING * values[-1]))
     root, inverse_root = ((vectors * power) @ vectors.T for power in (values, 1 / values))
     variance = float(weights @ np.einsum("ijk,ijk->i", trials, trials)) / difference.size
@@ -67,6 +68,7 @@ def evoked(
     (a, U), (b, V) = _above_the_noise(D @ D.T / r), _above_the_noise(D.T @ D / C)
     # A ⊗ I + I ⊗ B has the eigenvectors U ⊗ V, so that its inverse root needs no further factorisation
     shares = 1 / np.sqrt((a[:, None] + b) / 2).ravel()
+    # M = half' half is symmetric and positive semidefinite to the last bit.
     half = _kronecker_product(U.T, V.T, root) * shares[:, None]
     return scaled(half.T @ half)
 

@@ -79,5 +79,6 @@ def kronecker(
     # any root of R⁻¹ gives the same S; the inverse of a factor is accurate here, as white noise bounds its condition
     inverse_root = solve_triangular(np.linalg.cholesky(R), np.eye(C), lower=True, check_finite=False)
     whitened = (inverse_root @ flat).reshape(C * n, r)
+    # S is not scaled before white noise is added: the share is relative to the trace of S itself.
     S = with_white_noise(whitened.T @ whitened / C, white_share)
     return KroneckerCovariance(scaled(R), scaled(S))

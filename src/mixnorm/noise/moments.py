@@ -114,12 +114,16 @@ class SensorMoments:
                 "the labels."
             )
         unit = xp.eye(K, dtype=lags.dtype, device=lags.device)
+        # the covariance between sensors is the one at lag 0, with white noise as `kronecker` adds it
         R = (1 - KRONECKER_SHARE) / variance * lags[0] + KRONECKER_SHARE * unit
         inverse = xp.linalg.inv(R)
+        # S_st = tr(R⁻¹ M_st)/C with M_st the moments between the samples s and t, since R⁻¹ is symmetric; the factor
+        # 1/C is lost in the scaling.
         traces = xp.sum(inverse * moments, axis=(1, 2))
         places = np.zeros((r, r), dtype=int)
         places[self._pairs] = places.T[self._pairs] = np.arange(len(self._pairs[0]))
         S = xp.reshape(xp.take(traces, like(traces, places.ravel(), dtype=xp.int64)), (r, r))
+        # Scaled to a mean diagonal of 1 first; then white noise of a mean diagonal of 1 keeps it.
         S = (1 - KRONECKER_SHARE) * S / (xp.linalg.trace(S) / r)
         S = S + KRONECKER_SHARE * xp.eye(r, dtype=S.dtype, device=S.device)
         return StructuredCovariance(R, S, inverse, (1 - TOEPLITZ_SHARE) / variance * lags, TOEPLITZ_SHARE)

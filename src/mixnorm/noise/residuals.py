@@ -71,6 +71,7 @@ def residuals(X: NDArray, signs: NDArray, weights: NDArray) -> Residuals:
     side, X = (signs[kept] > 0).astype(np.intp), np.asarray(X if kept.all() else X[kept], dtype=np.float64)
     means = _class_means(X, side, shares)
     trials = X - means[side]
+    # not `<=`, so that NaN is refused as well
     if not _mean_square(trials, shares) > _ROUNDING * _mean_square(X, shares):
         raise ValueError(
             "The noise cannot be estimated, because all training trials of each class are the same. Use noise=None, "
@@ -89,6 +90,7 @@ def _n_difference(side: NDArray[np.intp], counts: NDArray[np.float64]) -> float:
     """(1 − 2/n) / (1/n₊ + 1/n₋): the residuals have lost two degrees of freedom to the means."""
     first, second = np.bincount(side, counts, minlength=2)
     n = first + second
+    # n is the sum of weights, and can be below 2 where weights are small numbers.
     return float(max(1 - 2 / n, 0.0) * first * second / n)
 
 

@@ -54,6 +54,7 @@ def shrinkage(squares: NDArray[np.float64], weights: NDArray[np.float64], froben
     """Return λ of `shrunk` from ‖e_i‖² (n,), p_i (n,), ‖S‖_F², which n × n products give as well, and d."""
     error = (weights @ squares**2 - frobenius) / count_trials(weights)
     distance = frobenius - (weights @ squares) ** 2 / d
+    # Also where both are 0 (S is a multiple of the identity): then any λ gives the same N.
     return float(error / distance) if error < distance else 1.0
 
 

@@ -64,6 +64,7 @@ def from_lags(lags: NDArray[np.float64]) -> NDArray[np.float64]:
     # B_l for l = 1 − r … r − 1, the lag last; a negative lag exchanges the sensors
     both = np.concatenate([lags[:0:-1].transpose(2, 1, 0), lags.transpose(1, 2, 0)], axis=2)
     matrix = np.empty((C, r, C, r))
+    # Row s of the blocks holds the lags −s … r − 1 − s: a stretch of the 2 r − 1 lags.
     for sample in range(r):
         matrix[:, sample] = both[:, :, r - 1 - sample : 2 * r - 1 - sample]
     return matrix.reshape(C * r, C * r)

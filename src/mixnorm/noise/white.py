@@ -10,6 +10,7 @@ def with_white_noise(covariance: NDArray[np.float64], share: float) -> NDArray[n
     A positive semidefinite C becomes positive definite, whatever its rank, unless it is zero.
     """
     mixed = (1 - share) * covariance
+    # only the diagonal is touched: the identity would be another matrix of this size
     mixed.flat[:: len(mixed) + 1] += share * np.trace(covariance) / len(mixed)
     return mixed
 

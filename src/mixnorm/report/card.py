@@ -40,6 +40,7 @@ def card_sections(decoder: Decoder, facts: Mapping[str, Any]) -> list[Section]:
 
 def _purpose(decoder: Decoder) -> Iterable[str]:
     yield "From EEG around a stimulus, a score: the larger it is, the more probable is a target."
+    # NaN differs from itself: epochs of one sample have no rate
     rate = f"{decoder.sfreq:g} Hz" if decoder.sfreq == decoder.sfreq else "epochs"
     needed = ", ".join(decoder.ch_names)
     yield f"Input: {len(decoder.ch_names)} channels in µV at {rate} ({needed})."
@@ -137,6 +138,7 @@ def as_markdown(title: str, sections: Iterable[Section], picture: str | None = N
         if section.title == "Electrodes" and picture:
             lines += [f"![Electrodes on the head]({picture})", ""]
         if section.table:
+            # A name with a pipe would begin another cell.
             head, *rows = (tuple(_marked(cell).replace("|", "\\|") for cell in row) for row in section.table)
             lines += [_row(head), _row(["---"] * len(head)), *map(_row, rows), ""]
         if section.code:
@@ -173,8 +175,10 @@ def drawing(decoder: Decoder) -> str:
     """The electrodes on a head seen from above as SVG: those with a weight filled, as large as their weight."""
     names = decoder.feature_names
     positions = electrode_positions(names)
+    # NaN where a name is no electrode of the 10–10 system
     spots = places([None if (place != place).any() else place for place in positions])
     norms = dict(zip(names, decoder.classifier.group_norms_.tolist(), strict=True))
+    # A decoder without any weight is drawn too, with all electrodes hollow.
     largest = max(norms.values(), default=0.0) or 1.0
     marks = []
     for name, (x, y) in zip(names, spots, strict=True):
@@ -184,6 +188,7 @@ def drawing(decoder: Decoder) -> str:
             label = f'<text x="{x:.3f}" y="{-y - radius - 0.015:.3f}">{html.escape(for_terminal(name))}</text>'
         else:
             radius, style, label = 0.018, 'fill="white" stroke="#9a9a9a" stroke-width="0.008"', ""
+        # SVG counts y downwards, and the nose is up.
         marks.append(f'<circle cx="{x:.3f}" cy="{-y:.3f}" r="{radius:.3f}" {style}/>{label}')
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="-1.25 -1.3 2.5 2.6" role="img" '
@@ -206,6 +211,7 @@ def _row(cells: Iterable[str]) -> str:
 
 def _marked(text: str) -> str:
     """Text in which names cannot become Markdown or HTML."""
+    # First the control characters, then the signs of Markdown, of which the backslash must be the first.
     text = for_terminal(text)
     for sign in "\\`*_<[":
         text = text.replace(sign, f"\\{sign}")

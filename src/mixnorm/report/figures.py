@@ -47,8 +47,10 @@ def save_figure(figure: Any, path: Path) -> list[Path]:
 def _figures(results: Results) -> Iterator[tuple[str, Any]]:
     plan = results.plan
     for dataset in plan.datasets:
+        # Figures of several data sets need names of their own.
         ending = f"-{dataset.name}" if len(plan.datasets) > 1 else ""
         n_train = _compared_at(results)
+        # the methods whose penalty selects whole sensors
         for method in ("gsvm-2", "gsvm-q", "gsvm-a", "gsvm-2-when", "mgsvm-2", "mgsvm-2s"):
             if method in plan.methods and results.of(dataset.name, method, n_train):
                 yield f"sensors-{method}{ending}", sensors(results, dataset.name, method, n_train)
@@ -73,6 +75,7 @@ def sensors(results: Results, dataset: str, method: str, n_train: int | None) ->
     figure, panels = _panels(len(shown), size)
     for axes, who in zip(panels, shown, strict=True):
         mine = [record for record in records if record["subject"] == who]
+        # over splits, which shows how stable a choice is
         often = {name: np.mean([name in r["selected"] for r in mine]) for name in about["ch_names"]}
         draw_head(axes, about["ch_names"], about["positions"], often, 72 * size / 3.0)
         title = f"{len(mine)} draw{'s' if len(mine) > 1 else ''}" if drawn and len(shown) == 1 else for_figure(who)
@@ -106,6 +109,7 @@ def auc_against_trials(results: Results, dataset: str) -> Any:
     over = "split" if _is_drawn(results, dataset) else "subject"
     methods = _with_any_results(results, dataset)
     for place, method in enumerate(methods):
+        # A method may have failed with few trials: its curve then begins later.
         sizes = [n for n in sorted(results.plan.n_train) if results.of(dataset, method, n)]
         found = [list(means_by(results.of(dataset, method, n), "auc", over).values()) for n in sizes]
         halves = [half_interval(values) for values in found]
@@ -150,6 +154,7 @@ def scatter(results: Results, dataset: str, n_train: int | None) -> Any:
         )
         axes.set_ylabel(f"AUC of {METHODS[method].title} (%)", fontsize=8)
     low, high = min(values, default=0), max(values, default=1)
+    # One scale for all panels, so that distances from the line can be compared between methods.
     margin = 0.05 * (high - low) or 1.0
     for axes in panels:
         axes.plot([low - margin, high + margin], [low - margin, high + margin], color="#bbbbbb", linewidth=1, zorder=1)
@@ -178,12 +183,14 @@ def characters(results: Results) -> Any:
 
 def _draw_path(axes: Any, records: Sequence[dict[str, Any]], method: str) -> None:
     paths = [record["path"] for record in records]
+    # Averaged at equal alphas: the plan gives all splits the same grid.
     used = np.mean([[point["n_selected"] for point in path] for path in paths], axis=0)
     auc = np.mean([[point["auc"] for point in path] for path in paths], axis=0)
     # a model without sensors has an AUC of 50, which would compress the scale of the others
     keep = used > 0.5
     order = np.argsort(used[keep], kind="stable")
     style = method_style(method)
+    # these use all sensors at every alpha: their path would be a vertical line
     if METHODS[method].title not in ("SVM", "SVM-Full"):
         axes.plot(used[keep][order], auc[keep][order], linewidth=1.2, marker=".", markersize=3, color=style["color"])
     chosen = np.mean([len(record["selected"]) for record in records])
@@ -238,6 +245,7 @@ def _shown(subjects: list[str]) -> tuple[list[str], str]:
 
 def _panels(count: int, size: float) -> tuple[Any, list[Any]]:
     figures = require("matplotlib.figure", "report")
+    # up to eight subjects in two rows of four
     across = min(count, 5 if count > 8 else 4)
     down = -(-count // across)
     wide = size * (1.25 if count == 1 else 1.0)
@@ -256,5 +264,6 @@ def _finish(figure: Any, panels: Sequence[Any], xlabel: str, ylabel: str) -> Non
         if axes.get_subplotspec().is_last_row() or axes is panels[-1]:
             axes.set_xlabel(xlabel, fontsize=9)
     figure.supylabel(ylabel, fontsize=10)
+    # the methods are the same in all panels
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), frameon=False, fontsize=9)

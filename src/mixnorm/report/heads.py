@@ -14,6 +14,7 @@ from mixnorm.report.safe_text import for_figure
 _COLOUR = "#D55E00"
 #: Width of the ring of a sensor that was selected in nearly all splits, relative to its size.
 _WIDEST = 0.28
+# markers smaller than this, in points, have no room for letters that can be read
 _SMALLEST_WITH_NAME = 11.0
 #: Sizes of names beside electrodes, in points: the largest at which all have room that no other marker takes.
 _FONTS = (10.0, 8.0, 6.0)
@@ -45,7 +46,9 @@ def draw_head(
     size = marker_size(spots, points_per_unit)
     for name, (x, y) in zip(ch_names, spots, strict=True):
         share = often[name]
+        # Sensors that were chosen are above those that were not, where markers of a dense cap overlap.
         axes.plot([x], [y], **_marker(share, size), zorder=2 if not share else 3)
+        # names of sensors that were never chosen would only hide the others
         if share:
             _write_name(axes, name, (x, y), size, "white" if share == 1 else "black")
     frame(axes, spots)
@@ -87,6 +90,7 @@ def draw_montage(axes: Any, ch_names: Sequence[str], spots: np.ndarray, weights:
         face, edge = (_COLOUR, _COLOUR) if name in weights else ("white", "#9a9a9a")
         style = {"markerfacecolor": face, "markeredgecolor": edge, "markersize": own}
         axes.plot([x], [y], marker="o", linestyle="", zorder=3 if name in weights else 2, **style)
+    # The largest weight first: if there is no room for all names, the least important ones are left out.
     named = sorted((i for i, name in enumerate(ch_names) if name in weights), key=lambda i: -weights[ch_names[i]])
     return _write_names(axes, [for_figure(ch_names[i]) for i in named], named, spots, points_per_unit, sizes)
 
@@ -122,6 +126,7 @@ def _write_names(
     points = spots * points_per_unit
     per_point = [_width(name) for name in names]
     markers = [Box(x, y, size / 2 + 1, size / 2 + 1) for (x, y), size in zip(points, sizes, strict=True)]
+    # Smaller letters before names that cover other markers, and these before names that are left out.
     for font, cover in (*((font, False) for font in _FONTS), (_FONTS[-1], True)):
         widths = [font * width + 2.0 for width in per_point]
         offsets = place_names(markers, named, widths, 1.2 * font, cover)
@@ -157,6 +162,7 @@ def frame(axes: Any, spots: np.ndarray) -> None:
 def measured(axes: Any) -> float:
     """Points for one unit of the axes, the radius of a head, in the layout that the figure has now."""
     figure = axes.figure.figure  # of subfigures the whole figure
+    # The layout engine decides on the size of the axes only when the figure is drawn.
     figure.draw_without_rendering()
     (left, _), (right, _) = axes.transData.transform([(0, 0), (1, 0)])
     return float((right - left) * 72 / figure.dpi)
@@ -183,6 +189,7 @@ def unknown_below(spots: Sequence[Sequence[float] | None]) -> np.ndarray:
     row = {}
     for start in range(0, len(unknown), _PER_ROW):
         part = unknown[start : start + _PER_ROW]
+        # the spacing of a full row, also where the last row is not full
         across = np.linspace(-1.1, 1.1, _PER_ROW)[: len(part)]
         y = FIRST_ROW - _ROW_HEIGHT * (start // _PER_ROW)
         row |= {index: (x, y) for index, x in zip(part, across, strict=True)}
@@ -204,6 +211,7 @@ def marker_size(spots: np.ndarray, points_per_unit: float) -> float:
     if len(spots) < 2:
         return 16.0
     distances = np.linalg.norm(spots[:, None] - spots[None], axis=2)
+    # 0.92, so that neighbours do not touch; limits, so that sparse and dense caps can both be read
     nearest = distances[~np.eye(len(spots), dtype=bool)].min()
     return float(np.clip(0.92 * nearest * points_per_unit, 3.0, 18.0))
 

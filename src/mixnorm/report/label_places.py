@@ -45,6 +45,8 @@ def place_names(
         Whether a name may cover the marker of another one where all other places are occupied. It never covers
         another name.
     """
+    # Greedy, the most important name first: dozens of names, for which the best arrangement of all is not worth
+    # computing.
     written: list[Box] = []
     found: list[tuple[float, float] | None] = []
     for index, width in zip(named, widths, strict=True):

@@ -20,6 +20,7 @@ def model_facts(path: Path) -> dict[str, Any]:
     `class`, `versions` and `file` always; for a decoder `electrodes`, `ch_names`, `sfreq`, `times`, `preparation`,
     `classifier` and `training`; for an estimator its parameters and sizes; for a pipeline its `steps`.
     """
+    # Versions stand in the header of the file alone; `load` does not keep them.
     header, _ = read_archive(path)
     model = load(path)
     facts = {"file": path.name, "bytes": path.stat().st_size, "class": header["class"], "versions": header["versions"]}
@@ -59,6 +60,7 @@ def estimator_facts(model: Any) -> dict[str, Any]:
             facts[name.removesuffix("_")] = to_numpy(getattr(model, name)).tolist()
     for name in ("alpha_", "q_", "ridge_", "dual_gap_", "objective_", "n_iter_"):
         value = getattr(model, name, None)
+        # baselines of several subjects have one value per subject
         if isinstance(value, int | float):
             facts[name.removesuffix("_")] = value
     return facts

@@ -58,6 +58,7 @@ def for_json(text: str) -> str:
     >>> print(for_json('{"name": "Cz\x9b31m"}'))
     {"name": "Cz\u009b31m"}
     """
+    # The text is JSON already: its line breaks are those of the layout, and inside strings they are escaped.
     return "".join(json.dumps(one)[1:-1] if one != "\n" and _is_hidden(one) else one for one in text)
 
 

@@ -48,6 +48,7 @@ def write_selection(selection: SelectionResult, folder: str | Path, figures: boo
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    # First: everything else can be made from it again.
     document = write_text(folder / SELECTION_NAME, _json(selection.to_json()) + "\n")
     return [document, *write_views(selection, folder, figures)]
 
@@ -65,6 +66,7 @@ def write_views(selection: SelectionResult, folder: str | Path, figures: bool = 
     ]
     if selection.windows:
         files.append(write_text(folder / WINDOWS_NAME, _windows_tsv(selection) + "\n"))
+    # Figures last: a missing matplotlib leaves a folder with everything else.
     drawn = _drawn(selection) if figures else {}
     for name, axes in drawn.items():
         files += save_figure(axes.figure, folder / name)
@@ -122,8 +124,10 @@ def _file_names(subjects: Iterable[str]) -> list[str]:
     """File names that every file system accepts, one for each subject, distinct also where case does not count."""
     names: list[str] = []
     for subject in subjects:
+        # A subject may be called "A/B", or as long as its recording says; file systems allow 255 bytes.
         plain = re.sub(r"[^\w-]+", "_", subject)[:80]
         others = {name.lower() for name in names}
+        # "ann" and "Ann" would be one file on macOS and Windows.
         ends = ("" if number == 1 else f"-{number}" for number in count(1))
         names.append(next(f"{plain}{end}" for end in ends if f"{plain}{end}".lower() not in others))
     return names

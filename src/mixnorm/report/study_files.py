@@ -84,6 +84,7 @@ def write_report(results: Results, folder: str | Path, figures: bool = True) -> 
         tables += [_write(folder / f"characters.{_ENDINGS[form]}", show(spelled)) for form, show in shown.items()]
     drawn: list[Path] = []
     if figures:
+        # imported only here: tables need no matplotlib
         draw: Callable = _draw()
         drawn = draw(results, folder)
     return Written(tuple(tables), tuple(drawn))

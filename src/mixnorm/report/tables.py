@@ -77,6 +77,7 @@ def table(results: Results, form: str = "text") -> str:
 def sheet(results: Results) -> Sheet:
     """The rows of a study, beside those of the paper where it has them."""
     rows, paper = results.rows(), _has_paper(results)
+    # A column whose cells are all the same is left out.
     several = len(results.plan.datasets) > 1
     sized = len(results.plan.n_train) > 1
     truth = any(row.f_measure is not None for row in rows)
@@ -128,6 +129,7 @@ def _with_error(name: str) -> Callable[[Row], str]:
 
 
 def _with_interval(one: LettersRight, place: int) -> str:
+    # data sets and methods may have different numbers of repetitions
     if place >= len(one.right):
         return "–"
     mean = _number(one.right[place], 1)
@@ -201,6 +203,7 @@ def _paper_columns(truth: bool) -> list[tuple[str, Callable[[Row], str]]]:
 
 def _notes(results: Results, rows: Sequence[Row]) -> list[str]:
     plan = results.plan
+    # Rows of an incomplete study have fewer; the note gives the largest numbers, and the next ones what is missing.
     counts = sorted({(row.n_subjects, row.n_splits) for row in rows if row.auc is not None})
     over = ", ".join(f"{_plural(who, 'subject')}, {_plural(splits, 'split')}" for who, splits in counts[-1:])
     trials = sorted({row.n_train for row in rows if row.n_train is not None})
@@ -252,6 +255,7 @@ def _number(value: float | None, digits: int = 2) -> str:
 def _p_value(value: float | None) -> str:
     if value is None:
         return "–"
+    # p-values of an exact test are never 0, and must not be printed as if they were
     return "<0.0001" if value < 5e-5 else f"{value:.4f}" if value < 0.001 else f"{value:.3f}"
 
 

@@ -4,7 +4,8 @@ plan → units → run → store → results
 """
 
 from mixnorm.study.methods import METHODS
-from mixnorm.study.plan import BUILT_IN, DatasetPlan, Plan, PlanError, load_plan
+from mixnorm.study.plan import DatasetPlan, Plan, PlanError
+from mixnorm.study.plan_files import BUILT_IN, load_plan
 from mixnorm.study.results import Results, Row, load_results, read_results
 from mixnorm.study.run import Where, run_study
 from mixnorm.study.statistics import wilcoxon_exact

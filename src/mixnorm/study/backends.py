@@ -33,6 +33,7 @@ class WorkerError(ValueError):
 
 def run_joblib(work: Work, units: Iterable[Unit], jobs: int) -> Iterator[dict[str, Any]]:
     """Results in the order in which they are ready, from `jobs` processes (−1: one per core)."""
+    # Batches of one: a unit takes seconds, and each result is written as soon as it is there.
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     results = parallel(delayed(_in_process)(unit, work.data_of(unit)) for unit in units)
     try:
@@ -55,6 +56,8 @@ def run_device(work: Work, units: Iterable[Unit], device: str) -> Iterator[dict[
     Units of several methods are fitted together: common problems (the first stage of the adaptive norm is GSVM-2) form
     one batch.
     """
+    # Many units at once fill a device, but their trials must fit into memory, and all of a batch are lost with a
+    # crash.
     waiting = [(unit, work.data_of(unit)) for unit in units]
     while waiting:
         number = max(1, min(_UNITS_AT_ONCE, _BYTES_AT_ONCE // waiting[0][1].first().X.nbytes))
@@ -83,6 +86,7 @@ def run_dask(work: Work, units: Iterable[Unit], address: str | None) -> Iterator
         for unit in (units := list(units)):
             place = (unit.dataset, unit.subject)
             if place not in trials:
+                # As a task and not by `scatter`: scattered data are lost with their worker, a task is run again.
                 trials[place] = client.submit(_same, work.data_of(unit), pure=False)
         futures = [
             client.submit(_on_worker, unit, trials[unit.dataset, unit.subject], code_version(), pure=False)
@@ -108,6 +112,7 @@ def _client(address: str | None) -> Iterator[Any]:
         raise ValueError("The dask backend needs the address of a scheduler: --address tcp://HOST:PORT.")
     if not re.fullmatch(r"\w+://.+:\d+", address):
         raise ValueError(f"Invalid address {address!r} of a dask scheduler: it must have the form tcp://HOST:PORT.")
+    # `set_as_default=False`: a study must not change which client the rest of the user's session uses.
     log = logging.getLogger("distributed.client")
     try:
         client = distributed.Client(address, set_as_default=False)
@@ -133,6 +138,7 @@ def _in_process(unit: Unit, data: Data) -> dict[str, Any]:
 
 
 def _on_worker(unit: Unit, data: Data, code: dict[str, str]) -> dict[str, Any]:
+    # The key of a result names the code; a worker of another version would write wrong results under it.
     mine = code_version()
     if mine != code:
         differences = ", ".join(

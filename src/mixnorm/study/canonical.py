@@ -10,6 +10,7 @@ from typing import Any
 
 def canonical(value: Any) -> str:
     """JSON with sorted keys and no spaces; NaN and infinity are refused."""
+    # One text for equal values, because its hash is the name of a result.
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 

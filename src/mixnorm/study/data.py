@@ -25,8 +25,8 @@ from mixnorm.eeg import (
     simulated_cohort,
     simulated_p300,
 )
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.readers.moabb_sets import PREFIX
-from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.study.canonical import canonical, known, sha256
 from mixnorm.study.plan import DatasetPlan, PlanError
 
@@ -75,6 +75,7 @@ class Drawn:
     def from_plan(cls, plan: DatasetPlan, seed: int) -> Drawn:
         """Check the options against the parameters of the simulation."""
         function = simulated_p300 if plan.source == "simulated" else simulated_cohort
+        # The seed of a draw is that of the plan and the split; as an option it would make all draws equal.
         allowed = [name for name in inspect.signature(function).parameters if name != "seed"]
         options = dict(plan.options or {})
         for name in options:
@@ -119,6 +120,7 @@ class Read:
             known(name, [field.name for field in fields(ReadOptions)], f"option of the data set {plan.name!r}")
         preparation = Preparation.from_dict(plan.preparation) if plan.preparation else None
         design = prepare(read_recordings(located(plan), **options), preparation)
+        # Trials without a label can be neither trained on nor scored.
         design = _chosen(_only(design, design.y != UNKNOWN), plan)
         return cls(design, design_hash(design), tuple(np.unique(design.subject).tolist()))
 
@@ -155,6 +157,7 @@ def _as_design(drawn: Simulated | Cohort, subject: np.ndarray) -> Design:
         y=drawn.y,
         subject=subject,
         session=np.full(len(drawn.y), "1"),
+        # simulated trials are independent: there are no characters to keep together
         character=unknown,
         stimulus=unknown,
         onset=np.arange(len(drawn.y), dtype=float),
@@ -189,6 +192,7 @@ def design_hash(design: Design) -> str:
     digest = hashlib.sha256()
     for name in ("X", "y", "subject", "session", "character", "stimulus", "onset", "run", "positions", "times"):
         array = np.ascontiguousarray(getattr(design, name))
+        # Type and shape too: the same bytes can be another array.
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(array.tobytes())
     digest.update(canonical([list(design.ch_names), design.preparation.to_dict()]).encode())
@@ -203,6 +207,7 @@ def _chosen(design: Design, plan: DatasetPlan) -> Design:
     if plan.sessions is not None:
         for subject in found:
             mine = design.subject == subject
+            # in the order of the recordings
             early = list(dict.fromkeys(design.session[mine].tolist()))[: plan.sessions]
             keep &= ~mine | np.isin(design.session, early)
     return _only(design, keep)

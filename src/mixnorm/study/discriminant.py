@@ -30,6 +30,7 @@ class _LinearDiscriminant(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"LDA is fitted to two classes, but y has {len(self.classes_)}: {self.classes_.tolist()}."
             )
+        # Trials may be epochs or vectors: means and weights are those of the flattened features.
         low, high = (X[side == k].mean(axis=0).ravel() for k in (0, 1))
         w = self._solve(X, side, high - low)
         counts = np.bincount(side)
@@ -74,8 +75,10 @@ class ShrinkageLDA(_LinearDiscriminant):
     def _solve(self, X: NDArray[np.float64], side: NDArray[np.intp], v: NDArray[np.float64]) -> NDArray[np.float64]:
         X = X.reshape(len(X), -1)
         parts = [_shrunk_class(X[side == k], self.shrinkage) for k in (0, 1)]
+        # Both classes in one matrix of rows: A'A is then the sum over classes of the docstring.
         rows = np.concatenate([part.rows for part in parts]) / np.sqrt(len(X))
         diagonal = sum(part.diagonal * np.mean(side == k) for k, part in enumerate(parts))
+        # λ is 0 for two trials of a class, and the variance is 0 for equal ones: then Σ is singular.
         if not diagonal.min() > 0:
             raise ValueError(
                 "The covariance of the trials cannot be shrunk: the trials of each class are all the same, or "
@@ -105,6 +108,7 @@ def _shrunk_class(X: NDArray[np.float64], shrinkage: str | float) -> _ShrunkClas
 def _share(rows: NDArray[np.float64]) -> float:
     """Ledoit and Wolf's share for centred trials (n, d), through the smaller of n × n and d × d products."""
     n, d = rows.shape
+    # Z Z' and Z'Z have the same Frobenius norm, and the smaller of them costs less.
     products = rows @ rows.T if n < d else rows.T @ rows
     frobenius = float(np.vdot(products, products)) / n**2
     return max(0.0, ledoit_wolf_share(np.einsum("ij,ij->i", rows, rows), np.full(n, 1 / n), frobenius, d))
@@ -122,6 +126,7 @@ def solve_diagonal_plus_rows(
     n, d = rows.shape
     root = np.sqrt(diagonal)
     B, u = rows / root, v / root
+    # With D divided out both systems are I plus a product, and well conditioned where λ is not tiny.
     if n >= d:
         return _solve_definite(B.T @ B, u) / root
     return (u - B.T @ _solve_definite(B @ B.T, B @ u)) / root

@@ -71,6 +71,7 @@ def letters_to_json(results: Results) -> list[dict[str, Any]]:
 
 
 def _over_subjects(place: tuple[str, str, int | None], records: Sequence[dict[str, Any]]) -> LettersRight:
+    # The means at a number of repetitions must be over the same subjects and splits.
     length = min(len(record["characters"]) for record in records)
     subjects = dict.fromkeys(record["subject"] for record in records)
     means = np.array(
@@ -79,5 +80,6 @@ def _over_subjects(place: tuple[str, str, int | None], records: Sequence[dict[st
     mean, half = means.mean(axis=0), half_interval(means)
     if half is None:
         return LettersRight(*place, tuple(mean.tolist()), None, None)
+    # Student's interval knows no bounds; shares beyond 0 and 100 percent have no meaning.
     bounds = (np.clip(mean + sign * half, 0, 100).tolist() for sign in (-1, 1))
     return LettersRight(*place, tuple(mean.tolist()), *(tuple(bound) for bound in bounds))

@@ -105,6 +105,7 @@ def _sensor_svm(
 
     ``windows``: so many windows of time, or one for each sample where there are fewer.
     """
+    # Only "gsvm-q" chooses q; the paper's other methods have q = 2.
     q = settings.qs if several_q else 2.0
     windows = None if windows is None else min(windows, X.shape[2])
     options = {"q": q, "windows": windows, "cv": inner_folds(train, settings), **options}
@@ -120,6 +121,7 @@ def _sensor_svm(
             "windows_kept": None if windows is None else 100 * len(model.selected_windows_) / windows,
             "dual_gap": model.dual_gap_,
         },
+        # AUC along the path on test trials is reported for the figure only: alpha is chosen on the training trials.
         path_scores=coefs @ X.reshape(len(X), -1).T + intercepts[:, None],
         path_selected=(coefs.reshape(len(coefs), X.shape[1], -1) != 0).any(axis=2),
     )
@@ -127,6 +129,7 @@ def _sensor_svm(
 
 def _noise_svm(train: Training, X: NDArray, _who: NDArray, settings: Settings, *, method: str) -> Outcome:
     """An SVM with ``noise="evoked"``; alpha is chosen on the automatic grid, not on that of the plan."""
+    # The grid of the plan is for penalties without noise; alphas with noise have another scale.
     model = GroupSVCCV(20, cv=inner_folds(train, settings), **SETTINGS[method]).fit(train.X, train.y)
     chosen = {"alpha": model.alpha_, "ridge": model.ridge_ or None, "dual_gap": model.dual_gap_}
     return Outcome(model.decision_function(X), np.isin(np.arange(X.shape[1]), model.selected_groups_), chosen)
@@ -150,6 +153,7 @@ def _noise_multi_subject(train: Training, X: NDArray, who: NDArray, settings: Se
 
 def _joint(model: MultiTaskGroupSVCCV, train: Training, X: NDArray, who: NDArray) -> Outcome:
     model.fit(train.X, train.y, subjects=train.subject)
+    # Held-out subjects are not in the fit.
     known = np.isin(who, train.subject).all()
     return Outcome(
         scores=model.decision_function(X, subjects=who) if known else model.decision_function(X),
@@ -166,6 +170,7 @@ def _peer(train: Training, X: NDArray, _who: NDArray, settings: Settings, *, mak
 
 def inner_folds(train: Training, settings: Settings) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Folds of the inner cross-validation within each subject: stratified, or whole characters in order."""
+    # Within each subject, so that every fold has trials of every subject in the same proportion.
     number = np.empty(len(train.y), dtype=np.int64)
     for who in np.unique(train.subject):
         mine = np.flatnonzero(train.subject == who)

@@ -54,4 +54,5 @@ def xdawncov_ts_lr(cv: Any) -> GridSearchCV:
 
 
 def _search(pipeline: Any, grid: dict[str, tuple], cv: Any) -> GridSearchCV:
+    # An error of a peer must not become a score of NaN that only makes it look bad.
     return GridSearchCV(pipeline, grid, scoring="roc_auc", cv=cv, error_score="raise")

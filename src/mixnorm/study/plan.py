@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mixnorm.core.files import open_regular
 from mixnorm.core.schema import shown
 from mixnorm.eeg import PRESETS, Preparation
-from mixnorm.eeg.readers import SUFFIXES
-from mixnorm.eeg.readers.moabb_sets import PREFIX
 from mixnorm.estimators.settings import PAPER_QS
 from mixnorm.study.canonical import canonical, known
 from mixnorm.study.methods import METHODS
-from mixnorm.study.plan_schema import MOST, MOST_BYTES, check_dataset, check_datasets, check_plan
+from mixnorm.study.plan_schema import MOST, check_dataset, check_datasets, check_plan
 
 #: How trials are divided: at random as in the paper, or by session, character or subject, which hold out whole units.
 SPLITS_BY = ("random", "session", "character", "subject")
 
+# The range of the paper, 1e-3 to 10. It does not give the number of points; half decades resemble its Table 1 best,
+# and the share of selected sensors depends strongly on it.
 PAPER_ALPHAS = tuple(float(alpha) for alpha in np.logspace(-3, 1, 9))
+# 0 is the paper's MGSVM-2, so that the data may choose it; the others are decades around the range of alphas.
 SIMILARITIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
-
-# What some file system refuses in a name, or takes for a separator.
-_NOT_IN_NAMES = re.compile(r'[/\\:*?"<>|\x00-\x1f]')
+#: What some file system refuses in a name, or takes for a separator.
+NOT_IN_NAMES = re.compile(r'[/\\:*?"<>|\x00-\x1f]')
 _LONGEST_NAME = 200
 
 
@@ -158,6 +155,7 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        # A plan can come from a file: everything is checked before data are read.
         for name in (self.name, *(dataset.name for dataset in self.datasets)):
             _check_name(name)
         for method in self.methods:
@@ -177,6 +175,7 @@ class Plan:
             _check_whole(f"{self.name}: n_train", number, 2, MOST["n_train"])
         for name in ("alphas", "qs", "similarities"):
             values = getattr(self, name)
+            # similarity 0 is the problem without similarity; alpha and q have no such value
             positive = all(_is_number(value) and (value > 0 or name == "similarities") for value in values)
             if len(values) > MOST["values in a grid"]:
                 raise PlanError(
@@ -237,82 +236,12 @@ class Plan:
             Equal for plans whose results may be in one folder.
         """
         description = self.to_dict()
+        # More splits or methods continue a study. With characters, `splits` is the number of folds, and changes all of
+        # them.
         for name in ("splits", "methods", "about", "scatter_at"):
             if name != "splits" or self.split_by != "character":
                 del description[name]
         return canonical(description)
-
-
-def load_plan(name: str) -> Plan:
-    """Return a plan: a built-in one by its name, one from a TOML file, or one made for a recording.
-
-    Parameters
-    ----------
-    name : str
-        One of `BUILT_IN`, the path of a TOML file, or a recording, a folder of recordings or a "moabb:" name.
-
-    Returns
-    -------
-    Plan
-        Change single fields with `Plan.with_`.
-
-    See Also
-    --------
-    run_study : Computes the plan.
-
-    Examples
-    --------
-    >>> from mixnorm.study import load_plan
-    >>> load_plan("simulated").methods
-    ('svm', 'svm-1', 'gsvm-2', 'gsvm-q', 'gsvm-a')
-    """
-    if name in BUILT_IN:
-        return Plan.from_dict(tomllib.loads(_built_in_file(name).read_text(encoding="utf-8")))
-    path = Path(name)
-    if path.suffix == ".toml":
-        return _from_file(path)
-    if name.startswith(PREFIX) or path.is_dir() or path.name.endswith(SUFFIXES):
-        return _around(name)
-    known(name, BUILT_IN, "plan")
-    raise AssertionError("unreachable")  # pragma: no cover
-
-
-def _from_file(path: Path) -> Plan:
-    if not path.is_file():
-        raise PlanError(f"{path}: this plan file does not exist.")
-    try:
-        with open_regular(path) as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise PlanError(f"a plan file has at most {MOST_BYTES} bytes; this is another kind of file.")
-        description = tomllib.loads(content.decode("utf-8"))
-        description.setdefault("name", path.stem)
-        plan = Plan.from_dict(description)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PlanError(f"{path}: not a TOML file ({error}).") from error
-    except (ValueError, OSError) as error:
-        raise PlanError(f"{path}: {error}") from error
-    beside = [replace(d, source=str(p)) if (p := path.parent / d.source).exists() else d for d in plan.datasets]
-    return replace(plan, datasets=tuple(beside))
-
-
-def _around(source: str) -> Plan:
-    """The single-subject protocol on any source."""
-    name = source.removeprefix(PREFIX) if source.startswith(PREFIX) else Path(source).resolve().stem
-    name = _NOT_IN_NAMES.sub("-", name)
-    single = tuple(method for method in BUILT_IN_METHODS if method in METHODS)
-    return Plan(name=name, datasets=(DatasetPlan(name, source),), methods=single)
-
-
-#: The methods of the paper's Tables 1 and 2.
-BUILT_IN_METHODS = ("svm", "svm-1", "gsvm-2", "gsvm-q", "gsvm-a")
-
-#: Plans that come with the package.
-BUILT_IN = ("simulated", "cohort", "epfl", "uam", "errp", "epfl-mtl", "uam-mtl")
-
-
-def _built_in_file(name: str) -> Any:
-    return files("mixnorm.study") / "plans" / f"{name}.toml"
 
 
 def _plan(description: dict[str, Any]) -> Plan:
@@ -324,6 +253,7 @@ def _plan(description: dict[str, Any]) -> Plan:
     check_datasets(datasets)
     values = {key: _tuple(value) for key, value in description.items()}
     for key in ("n_train", "alphas", "qs", "similarities", "methods"):
+        # One value may stand without brackets, and a grid as {low, high, count}.
         if key in values and not isinstance(values[key], tuple):
             values[key] = _grid(values[key]) if isinstance(values[key], Mapping) else (values[key],)
     for key in ("name", "methods"):
@@ -370,7 +300,7 @@ def _check_name(name: Any) -> None:
     """Names of plans and data sets become names of folders and files."""
     if not isinstance(name, str) or not name.strip() or name in (".", ".."):
         raise PlanError(f"Invalid name {name!r} of a plan or data set: it must be a text such as 'my-study'.")
-    bad = _NOT_IN_NAMES.search(name)
+    bad = NOT_IN_NAMES.search(name)
     if bad or len(name.encode()) > _LONGEST_NAME:
         why = f"it contains {bad[0]!r}" if bad else f"it is longer than {_LONGEST_NAME} bytes"
         raise PlanError(f"Invalid name {name!r} of a plan or data set: {why}, and files are named after it.")

@@ -80,6 +80,7 @@ def check_dataset(description: Mapping[str, Any]) -> None:
     check(_DATASET, description, name)
     kinds = {"simulated": SIMULATED, "cohort": COHORT}.get(description["source"], READING)
     options = description.get("options") or {}
+    # Names of options are checked where their function is known (`mixnorm.study.data`); here their values are.
     check(Record(optional={key: kinds.get(key, _PLAIN) for key in options}), options, f"{name}: options")
 
 

@@ -187,8 +187,11 @@ class Results:
 
     def _row(self, place: tuple[str, str, int | None], drawn: bool) -> Row:
         mine = self.of(*place)
+        # the baseline has no p-value against itself
         base = self.of(place[0], BASELINE, place[2]) if place[1] != BASELINE else []
         trials = {record["n_train"] for record in mine}
+        # Simulated splits are independent draws. Splits of a recording share trials, so that only subjects are
+        # independent.
         over = "split" if drawn else "subject"
         return Row(
             dataset=place[0],
@@ -314,6 +317,7 @@ def error_of_mean(records: Iterable[dict[str, Any]], name: str, over: str) -> fl
 def paired_p_value(records: Sequence[dict[str, Any]], baseline: Sequence[dict[str, Any]], over: str) -> float | None:
     """Exact Wilcoxon test of the AUC, paired over subjects, or over splits where each draws new data."""
     mine, other = (means_by(part, "auc", over) for part in (records, baseline))
+    # Pairs only: units of one of the methods may have failed or be missing.
     common = sorted(set(mine) & set(other), key=str)
     if not common:
         return None
@@ -325,6 +329,7 @@ def means_by(records: Iterable[dict[str, Any]], name: str, over: str) -> dict[An
     values: dict[Any, list[float]] = {}
     for record in records:
         if record.get(name) is not None:
+            # First the mean of each subject: subjects count alike, however many splits they have.
             values.setdefault(record[over], []).append(record[name])
     return {key: float(np.mean(found)) for key, found in values.items()}
 

@@ -93,17 +93,21 @@ def run_study(
     ((0, 4), (4, 4))
     """
     where = where or Where()
+    # before the folder is created: an invalid command leaves nothing behind
     _check(where)
     store = Store(folder)
     work = expand(plan)
     with store.locked():
         store.write_study(_study(work))
+        # Units that failed because of their data fail again and are kept; those with other errors are tried again.
         missing = [unit for unit in work.units if (found := store.read(unit.key)) is None or found["retry"]]
         done = len(work.units) - len(missing)
         tell = progress or (lambda _done, _total: None)
         tell(done, len(work.units))
+        # closed also after an error or Ctrl-C, which ends the worker processes
         with closing(_results(work, missing, where)) as results:
             for result in results:
+                # One by one, so that an interruption loses at most what is being computed.
                 store.write(result["unit"]["key"], result)
                 done += 1
                 tell(done, len(work.units))
@@ -145,6 +149,7 @@ def _study(work: Work) -> dict[str, Any]:
 def _about(data: Data) -> dict[str, Any]:
     """Description of a data set for reports."""
     design = data.first()
+    # NaN, which JSON does not have, is the only number that differs from itself.
     placed = [None if any(p != p for p in place) else place for place in design.positions.tolist()]
     return {
         "hash": data.hash,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixnorm.eeg import Design
-from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.splitting import dealt
 from mixnorm.study.canonical import sha256
 from mixnorm.study.plan import Plan, PlanError
@@ -104,8 +104,11 @@ def _subject_split(design: Design, mine: NDArray[np.int64], rule: SplitRule) -> 
     order = _shuffled(design.y[mine], _rng(rule, who))
     if rule.by == "random":
         n_train = rule.n_train or min(USUAL_TRAINING, len(mine) * 4 // 5)
+        # Test trials are those behind the largest training set, so that learning curves have the same test trials at
+        # every size.
         return Split(mine[order[:n_train]], mine[order[rule.n_held or n_train :]])
     pool = _pool(design, mine, rule.by, rule.number, rule.n_folds)
+    # Where a subject is held out, only that subject is tested.
     test = np.setdiff1d(mine, pool) if rule.by != "subject" else mine[:0]
     if rule.n_train is not None:
         # in the order of recording, because inner folds keep neighbouring trials together
@@ -128,6 +131,7 @@ def _count(plan: Plan, design: Design, subject: str | None) -> int:
     if plan.split_by == "subject":
         return 1
     whose = [subject] if subject is not None else np.unique(design.subject)
+    # A joint fit holds out the same number of the session or fold in every subject.
     return min(_units(plan, design, design.subject == who, str(who)) for who in whose)
 
 
@@ -142,6 +146,8 @@ def _units(plan: Plan, design: Design, mine: NDArray[np.bool_], who: str) -> int
 
 
 def _rng(rule: SplitRule, who: str) -> np.random.Generator:
+    # From the name of the subject and not from its place: leaving out a subject does not change the splits of the
+    # others.
     return np.random.default_rng([rule.seed, rule.number, int(sha256(who)[:16], 16)])
 
 
@@ -153,5 +159,6 @@ def _shuffled(y: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int6
     place = np.empty(len(y))
     for label in np.unique(y):
         mine = rng.permutation(np.flatnonzero(y == label))
+        # Each class is spread evenly over [0, 1); the random offset decides which class comes first.
         place[mine] = (np.arange(len(mine)) + rng.random()) / len(mine)
     return np.argsort(place, kind="stable")

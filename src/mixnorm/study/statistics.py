@@ -48,9 +48,11 @@ def wilcoxon_exact(x: ArrayLike, y: ArrayLike) -> float | None:
     for rank in doubled:
         shifted = np.zeros_like(counts)
         shifted[rank:] = counts[: len(counts) - rank]
+        # shares instead of counts: 2ⁿ sign flips overflow no float, and the sum stays 1
         counts = (counts + shifted) / 2
     observed = doubled[difference > 0].sum()
     center = doubled.sum() / 2
+    # both are multiples of ½, so that the comparison is exact
     far = np.abs(np.arange(len(counts)) - center) >= abs(observed - center)
     return float(min(1.0, counts[far].sum()))
 

@@ -62,6 +62,7 @@ class Store:
         """Reserve the folder for one run; a second run is refused. The system frees the folder of a killed run."""
         with _writing(self.folder):
             self._results.mkdir(parents=True, exist_ok=True)
+            # opened without truncation, because it may hold the number of the process that has the lock
             handle = os.open(self.folder / "study.lock", os.O_RDWR | os.O_CREAT, 0o666)
         with os.fdopen(handle, "r+b") as file:
             if not try_lock(handle):
@@ -75,6 +76,7 @@ class Store:
             file.truncate()
             file.write(str(os.getpid()).encode())
             file.flush()
+            # With the lock held nobody else writes here: every part is that of a killed run.
             for leftover in (*self.folder.glob(".*.part"), *self._results.glob(".*.part")):
                 leftover.unlink(missing_ok=True)
             yield
@@ -95,6 +97,7 @@ class Store:
         if not path.is_file():
             raise StoreError(f"{self.folder}: this folder contains no study; run `mixnorm study` first.")
         content = _read(path)
+        # The results have their own files and checksums, so that a damaged description costs nothing but this run.
         if content is None or content.get("format") != FORMAT:
             self._move_away(path)
             raise StoreError(
@@ -114,6 +117,7 @@ class Store:
             content = _read(path)
         except FileNotFoundError:
             return None
+        # a file may be whole, but renamed or copied from another study
         if content is None or content["unit"]["key"] != key:
             self._move_away(path)
             return None
@@ -131,6 +135,7 @@ class Store:
 def _read(path: Path) -> dict[str, Any] | None:
     """The content of a file, or None when it is not what was written."""
     checksum, _, text = path.read_bytes().partition(b"\n")
+    # The checksum comes first: JSON that was cut off may still be valid.
     return json.loads(text) if sha256(text).encode() == checksum else None
 
 

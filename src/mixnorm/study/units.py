@@ -80,6 +80,7 @@ class Work:
 def expand(plan: Plan) -> Work:
     """Open the data of a plan and list its units; an invalid plan is refused here."""
     for method in plan.methods:
+        # before data are read: a missing package should not be noticed after minutes
         METHODS[method].check()
     data, units = {}, []
     for dataset in plan.datasets:
@@ -97,6 +98,7 @@ def expand(plan: Plan) -> Work:
 def _parts(plan: Plan, data: Data, design: Design) -> Iterator[tuple[str | None, str, SplitRule]]:
     alone = plan.split_by == "subject"
     for method in plan.methods:
+        # Where a subject is held out, every method learns from the others, so that a unit belongs to the one left out.
         whose = data.subjects if alone or not METHODS[method].cohort else (None,)
         for subject in whose:
             for rule in rules(plan, design, subject):
@@ -110,6 +112,7 @@ def _unit(plan: Plan, dataset: str, method: str, rule: SplitRule, subject: str |
         "subject": subject,
         "split": asdict(rule),
         "method": method,
+        # Only what the method depends on: another grid of q leaves the results of the other methods valid.
         "grids": {name: list(getattr(plan, name)) for name in METHODS[method].uses},
         "folds": plan.folds,
         "code": code_version(),

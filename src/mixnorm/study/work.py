@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from mixnorm.eeg import Design
-from mixnorm.eeg.recording import UNKNOWN
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.execution.batching import together
 from mixnorm.study.data import Data, Part
 from mixnorm.study.methods import METHODS, Outcome, Training
@@ -65,10 +65,12 @@ def scaled(design: Design, split: Split, rule: SplitRule) -> tuple[Training, NDA
     X, accepted = np.empty_like(design.X), np.ones(len(design), dtype=bool)
     whose = np.unique(design.subject) if rule.by != "subject" else [None]
     for who in whose:
+        # A new subject has no training trials to learn a scale from.
         mine = slice(None) if who is None else design.subject == who
         learn = split.train if who is None else split.train[design.subject[split.train] == who]
         scaler = design.preparation.scaler().fit(design.X[learn])
         X[mine], accepted[learn] = scaler.transform(design.X[mine]), scaler.accepted(design.X[learn], design.y[learn])
+    # test trials are scored whatever their amplitude
     rows = split.train[accepted[split.train]]
     train = Training(X[rows], design.y[rows], design.subject[rows], design.trial_groups()[rows])
     return train, X[split.test]
@@ -100,12 +102,14 @@ def _record(part: Part, split: Split, mine: NDArray[np.bool_], who: str, outcome
     y, scores = design.y[test], outcome.scores[mine]
     truth = (part.truth or {}).get(who)
     # A character can be spelled only where all its trials are held out.
+    # random splits are shuffled, and repetitions count in the order of recording
     order = np.argsort(test)
     codes, numbers = design.stimulus[test][order], design.character[test][order]
     torn = np.isin(numbers[numbers != UNKNOWN], design.character[split.train]).any()
     spelled = None if torn else characters_percent(scores[order], y[order], codes, numbers)
     return {
         "subject": who,
+        # of a held-out subject there are none: then the trials of all others
         "n_train": int(np.sum(design.subject[split.train] == who)) or len(split.train),
         "n_test": len(test),
         "n_channels": len(design.ch_names),

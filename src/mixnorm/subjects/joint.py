@@ -7,8 +7,7 @@ import numpy as np
 
 from mixnorm.core.problem import Stack
 from mixnorm.estimators.inputs import Trials
-from mixnorm.estimators.objective import Objective
-from mixnorm.estimators.quadratic import check_ridge
+from mixnorm.estimators.objective import Objective, check_ridge
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,6 +59,7 @@ def _classifier_parser(scope: Any, model: Any, inputs: list, custom_parsers: Any
     alias = f"mixnorm{type(model).__name__}"
     operator = scope.declare_local_operator(alias, model)
     operator.inputs = inputs
+    # labels of a model are of one of these two types
     labels = Int64TensorType if model.classes_.dtype.kind in "iub" else StringTensorType
     operator.outputs.append(scope.declare_local_variable("label", labels()))
     operator.outputs.append(scope.declare_local_variable("score", type(inputs[0].type)()))
@@ -89,11 +90,13 @@ def _selector_shapes(operator: Any) -> None:
 def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     """Scores x·w + b of flattened trials, and the label by their sign."""
     model, kind = operator.raw_operator, _Typed(scope, operator, container)
+    # Constants are written in the type of the input, so that a float32 pipeline needs no conversion inside.
     weights = np.asarray(model.coef_, dtype=np.float64)
     flat = kind.node("Reshape", [operator.inputs[0].full_name, kind.whole([-1, weights.shape[1]])])
     products = kind.node("MatMul", [flat, kind.constant(weights.T)])
     score = operator.outputs[1].full_name
     kind.node("Add", [products, kind.constant(np.asarray(model.intercept_))], score)
+    # Greater and not GreaterOrEqual, as `predict`: a score of 0 is the first class.
     positive = kind.node("Greater", [score, kind.constant(np.zeros(1))])
     column = kind.node("Where", [positive, kind.label(model.classes_[1]), kind.label(model.classes_[0])])
     kind.node("Reshape", [column, kind.whole([-1])], operator.outputs[0].full_name)

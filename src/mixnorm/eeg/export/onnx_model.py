@@ -62,6 +62,7 @@ def to_onnx(decoder: Decoder) -> onnx.ModelProto:
     """
     onnx = require("onnx", "onnx")
     shape = [len(decoder.feature_names), len(decoder.times)]
+    # float64, so that scores agree with those of the decoder to rounding
     double = onnx.TensorProto.DOUBLE
     constants = {name: onnx.numpy_helper.from_array(value, name) for name, value in _constants(decoder).items()}
     graph = onnx.helper.make_graph(
@@ -74,6 +75,7 @@ def to_onnx(decoder: Decoder) -> onnx.ModelProto:
     model = onnx.helper.make_model(
         graph,
         opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        # older than what the library writes by default, so that old runtimes accept the model
         ir_version=8,
         producer_name="mixnorm",
         producer_version=__version__,
@@ -118,6 +120,7 @@ def _constants(decoder: Decoder) -> dict[str, NDArray]:
     scaler, classifier = decoder.scaler, decoder.classifier
     column = {name: getattr(scaler, f"{name}_")[:, None] for name in ("lower", "upper", "center", "scale")}
     weights = np.asarray(classifier.coef_[0], dtype=np.float64)
+    # (1 + score) / 2 as slope and offset, so that both graphs begin alike
     known = _calibration(decoder) or {"slope": 0.5, "intercept": 0.5}
     return {name: np.asarray(value, dtype=np.float64) for name, value in column.items()} | {
         "flat_shape": np.array([-1, len(weights)], dtype=np.int64),

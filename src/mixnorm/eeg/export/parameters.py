@@ -145,6 +145,7 @@ def sample_weights(decoder: Decoder) -> tuple[NDArray[np.float64], float]:
     grid, scaler = decoder.preparation.grid(decoder.sfreq), decoder.scaler
     w = np.asarray(decoder.classifier.coef_, dtype=np.float64).reshape(len(decoder.feature_names), -1)
     per_microvolt = w / scaler.scale_[:, None]
+    # From the stimulus on: BCI2000's epochs begin there, and the window was checked to do so too.
     v = np.zeros((len(w), grid.stop))
     for sample, (first, length) in enumerate(zip(grid.first, grid.length, strict=True)):
         v[:, first : first + length] += per_microvolt[:, [sample]] / length
@@ -168,11 +169,13 @@ def score_change(decoder: Decoder, recording: Recording) -> ScoreChange:
     preparation = decoder.preparation.with_(clip=None)
     if preparation.band is not None:
         preparation = preparation.with_(family="butterworth-pair", phase="causal")
+    # BCI2000 has no clipping: limits at infinity make ours the same
     scaler = copy(decoder.scaler)
     scaler.lower_, scaler.upper_ = np.full((2, len(scaler.scale_)), np.inf) * [[-1], [1]]
     ours = decoder.predict(recording).score
     theirs = replace(decoder, preparation=preparation, scaler=scaler).predict(recording).score
     known = np.isfinite(ours)
+    # in standard deviations, because scores have no unit of their own
     change = np.abs(ours - theirs)[known] / ours[known].std()
     return ScoreChange(float(np.mean(change > 1e-9)), float(np.median(change)), float(change.max()))
 
@@ -226,6 +229,7 @@ def _filter_lines(decoder: Decoder) -> list[str]:
     preparation = decoder.preparation
     low, high = preparation.band or (None, None)
     values = {
+        # 0 Hz and order 0 switch a filter off in BCI2000
         "HighPassCorner": f"{low or 0:g}Hz",
         "HighPassOrder": f"{preparation.order if low else 0}",
         "LowPassCorner": f"{high or 0:g}Hz",
@@ -242,6 +246,7 @@ def _filter_lines(decoder: Decoder) -> list[str]:
 
 def _spatial(decoder: Decoder, names: Sequence[str], needed: Sequence[str]) -> str:
     """The matrix that re-references: one row per channel of the classifier, one column per recorded channel."""
+    # Re-referencing is linear: what it makes of the identity is its matrix.
     referenced, rows = re_referenced(np.eye(len(needed)), needed, decoder.preparation)
     matrix = referenced[[rows.index(name) for name in names]]
     values = " ".join(f"{value:.17g}" for value in matrix.ravel())

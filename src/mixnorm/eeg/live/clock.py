@@ -49,6 +49,7 @@ class SampleClock:
         begin = 0
         while begin < len(times):
             lost = self._lost_before(times[begin])
+            # From the count and not from the time stamp before: errors of single stamps do not add up.
             expected = self._origin + (self._count + np.arange(len(times) - begin)) * self._period
             deviation = times[begin:] - expected
             jumps = np.flatnonzero(np.abs(deviation) > self._tolerance)
@@ -74,6 +75,7 @@ class SampleClock:
         deviation = time - (self._origin + self._count * self._period)
         if abs(deviation) <= self._tolerance:
             return 0
+        # at least one also after a jump backwards, so that no window extends across it
         lost = max(1, round(deviation / self._period))
         self._count += lost
         self._origin = time - self._count * self._period
@@ -81,4 +83,5 @@ class SampleClock:
 
     def _follow(self, deviation: NDArray[np.float64]) -> None:
         self._jitter += _FORGET * (float(np.abs(deviation).mean()) - self._jitter)
+        # Slowly, because drift is slow, and the deviation of a single block is mostly jitter.
         self._origin += _FOLLOW * float(deviation.mean())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mixnorm.eeg.decoder import Decoder
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.live.session import LiveScore
 from mixnorm.eeg.readers.options import tagged_numbers
-from mixnorm.eeg.recording import UNKNOWN
 from mixnorm.eeg.speller import Speller
 from mixnorm.eeg.spelling import Stopping
 from mixnorm.eeg.stream_speller import ScoredLetters, StreamLetter
@@ -57,6 +57,7 @@ class LiveSpeller:
             return []
         tag = int(tagged_numbers([one.name], "character")[0])
         ended = self._last is not None and self._is_next(one.time, tag)
+        # The first flash of the next character is the sign that this one is over.
         letters = self.end() if ended else []
         if ended:
             self._number, self._state, self._decided = self._number + 1, None, False
@@ -70,6 +71,7 @@ class LiveSpeller:
 
     def _is_next(self, time: float, tag: int) -> bool:
         if tag != UNKNOWN or self._tag != UNKNOWN:
+            # A marker that names its character is believed, however long the pause was.
             return tag != self._tag
         return abs(time - self._last) > self._pause
 

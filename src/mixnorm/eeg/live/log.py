@@ -42,6 +42,7 @@ class SessionLog:
     def scored(self, scores: Iterable[LiveScore]) -> None:
         """Scores were computed."""
         for one in scores:
+            # JSON has no NaN.
             score = None if np.isnan(one.score) else one.score
             self._write("scored", time=one.time, marker=one.name, onset=one.onset, score=score, reason=one.reason)
 
@@ -51,6 +52,7 @@ class SessionLog:
 
     def _write(self, kind: str, **values: Any) -> None:
         self._file.write(json.dumps({"kind": kind, **values}, ensure_ascii=False, allow_nan=False) + "\n")
+        # a session that is killed loses at most the block that was being handled
         self._file.flush()
 
 
@@ -62,6 +64,7 @@ def replay(path: Path, decoder: Decoder) -> Iterator[LiveScore]:
         try:
             if kind == "connected" and session is None:
                 session = LiveSession(decoder, line["ch_names"], line["unit"], line["marker_delay"])
+            # connected again after a loss; the session goes on, as it did live
             elif kind == "connected":
                 session.reorder(line["ch_names"])
             elif kind == "pushed":
@@ -79,6 +82,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a log; a last line that is not complete, because the session was killed, is left out."""
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
+            # the line that was being written when the session was killed
             if not line.endswith("\n"):
                 return
             try:
@@ -91,6 +95,8 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _packed(values: NDArray[np.float64]) -> dict[str, Any]:
+    # Base64 of the bytes is exact, and shorter than decimal numbers; the byte order is fixed, so that a log reads the
+    # same everywhere.
     values = np.ascontiguousarray(values, dtype="<f8")
     return {"shape": list(values.shape), "float64": base64.b64encode(values.tobytes()).decode("ascii")}
 

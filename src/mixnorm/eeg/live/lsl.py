@@ -18,6 +18,7 @@ from mixnorm.eeg.stream import UNITS
 
 #: Types of marker streams, as programs name them.
 MARKER_TYPES = ("markers", "marker", "annotations", "events", "stim")
+# seconds of EEG at any usual rate: after a pause the backlog comes in a few reads
 _MOST_SAMPLES = 4096
 _WORDS = {"volts": "V", "volt": "V", "millivolts": "mV", "microvolts": "µV", "microvolt": "µV", "nanovolts": "nV"}
 _POWERS = {0: "V", -3: "mV", -6: "µV", -9: "nV"}
@@ -51,6 +52,8 @@ def find(kind: str, name: str | None, timeout: float, progress: Callable[[str], 
     until, told = time.monotonic() + timeout, False
     while True:
         found = [one for one in resolve(timeout=1.0) if (one.name == name if name else fits(one))]
+        # Markers come at irregular times and have the rate 0, which tells them from samples also where a name was
+        # given.
         found = [one for one in found if (one.sfreq > 0) == (kind == "eeg")]
         if len(found) == 1:
             return found[0]
@@ -112,6 +115,7 @@ class MarkerStream:
     @classmethod
     def open(cls, info: Any) -> MarkerStream:
         """Connect."""
+        # As for the EEG: the clocks of both computers are compared, so that markers and samples have one time axis.
         inlet = lsl().StreamInlet(info, max_buffered=360, recover=False, processing_flags=["clocksync"])
         inlet.open_stream(timeout=10)
         full = inlet.get_sinfo(timeout=10)
@@ -132,6 +136,7 @@ def _pulled(inlet: Any, timeout: float) -> tuple[Any, NDArray[np.float64]]:
         return inlet.pull_chunk(timeout=timeout, max_samples=_MOST_SAMPLES)
     except TimeoutError:
         return [], np.empty(0)
+    # `recover=False`: a lost stream is an error here, and the session searches for it again by its name.
     except RuntimeError as error:  # mne-lsl's LostError is one
         raise ConnectionLost(str(error)) from error
 
@@ -164,6 +169,7 @@ def marker_delay(eeg: EegStream, markers: MarkerStream) -> float | None:
     The player gives the last sample of a chunk the time at which the chunk ends, and an annotation the time from the
     beginning of the chunk: an annotation is one sample earlier than the sample it belongs to.
     """
+    # PlayerLSL gives both of its streams these names and one source.
     played = markers.name == f"{eeg.name}-annotations" and markers.source_id == eeg.source_id
     return 1.0 / eeg.inlet.sfreq if played else None
 
@@ -177,6 +183,7 @@ def checked_names(stream: str, names: Sequence[str] | None, sfreq: float, decode
         raise StreamError(
             f"Stream {stream!r} lacks channels that the model needs: {', '.join(missing)}; it has {', '.join(names)}."
         )
+    # the filter and the sample times of the model are those of its rate
     if abs(sfreq - decoder.sfreq) > 1e-6 * decoder.sfreq:
         raise StreamError(
             f"Stream {stream!r} has a rate of {sfreq:g} Hz, the model one of {decoder.sfreq:g} Hz; set the amplifier "

@@ -81,6 +81,7 @@ class LiveSession:
         """
         self._waiting += markers
         scores: list[LiveScore] = []
+        # Piece by piece: a gap inside a block must be known to the filter before the samples after it.
         for begin, stop, lost in self._clock.pieces(times):
             self.n_lost += lost
             first = self._stream.n_samples + lost
@@ -101,6 +102,7 @@ class LiveSession:
         """Samples of the waiting markers that lie before sample `stop`; the others go on waiting."""
         onsets, waiting = [], []
         for marker in self._waiting:
+            # asked again with every block until its sample has arrived
             onset = self._clock.sample_of(marker.time + self.marker_delay)
             if onset is None or onset >= stop:
                 waiting.append(marker)
@@ -113,6 +115,7 @@ class LiveSession:
     def _named(self, scores: Iterable[StreamScore]) -> list[LiveScore]:
         named = []
         for onset, score, reason in scores:
+            # Two markers may lie on one sample; scores come in the order in which the markers were pushed.
             marker = self._names[onset].pop(0)
             if not self._names[onset]:
                 del self._names[onset]

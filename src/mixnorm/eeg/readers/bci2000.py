@@ -87,6 +87,7 @@ def read_header(path: Path) -> Header:
     """The header of a BCI2000 file."""
     size = path.stat().st_size
     with path.open("rb") as stream:
+        # A limit, because a file of another type may have no line break at all; Latin-1 decodes any byte.
         first = stream.readline(4096).decode("latin-1")
         meta = dict(re.findall(r"(\w+)=\s*(\S+)", first))
         if not {"HeaderLen", "SourceCh", "StatevectorLen"} <= set(meta):
@@ -95,6 +96,7 @@ def read_header(path: Path) -> Header:
         if length > size:
             raise RecordingError(path, f"the header has {length} bytes, the file {size}: truncated", "copy it again")
         lines = stream.read(length - len(first)).decode("latin-1").splitlines()
+    # files of version 1.0 do not say: they have int16
     sample_type = meta.get("DataFormat", "int16")
     if sample_type not in SAMPLE_TYPES:
         raise RecordingError(path, f"samples of type {sample_type}", f"supported: {', '.join(SAMPLE_TYPES)}")
@@ -106,6 +108,7 @@ def state_values(states: NDArray[np.uint8], state: State) -> NDArray[np.int64]:
     """The values of one state from the packed bytes (n_samples, n_bytes); low bits come first."""
     start = 8 * state.byte + state.bit
     first, last = start // 8, (start + state.length + 7) // 8
+    # A state may begin and end inside a byte.
     bits = np.unpackbits(states[:, first:last], axis=1, bitorder="little")[:, start - 8 * first :]
     return bits[:, : state.length].astype(np.int64) @ (1 << np.arange(state.length, dtype=np.int64))
 
@@ -120,6 +123,7 @@ def _sections(lines: list[str]) -> tuple[dict[str, State], dict[str, list[str]]]
     for line in lines:
         if line.startswith("["):
             section = line.strip("[] ")
+        # name, length, initial value, byte, bit; the value at the start is not needed
         elif section == "State Vector Definition" and len(line.split()) >= 5:
             name, length, _, byte, bit = line.split()[:5]
             states[name] = State(int(length), int(byte), int(bit))
@@ -135,6 +139,7 @@ def _parameter(line: str) -> tuple[str, list[str]]:
     *_, kind, name = declaration.split()
     tokens = rest.split("//")[0].split()
     if kind.endswith("list") and tokens and tokens[0].isdigit():
+        # what follows the values of a list are its default and range
         tokens = tokens[1 : 1 + int(tokens[0])]
     else:
         tokens = tokens[:1]
@@ -156,6 +161,7 @@ def _frames(path: Path, header: Header, options: ReadOptions) -> NDArray[np.void
 
 def _microvolts(stored: NDArray, header: Header) -> NDArray[np.float64]:
     signal = np.ascontiguousarray(stored.T, dtype=np.float64)
+    # The offset is in stored units, and so comes before the gain.
     for name, apply in (("SourceChOffset", np.subtract), ("SourceChGain", np.multiply)):
         values = [_leading_number(text) for text in header.parameters.get(name, [])]
         if len(values) == header.n_channels:
@@ -165,6 +171,7 @@ def _microvolts(stored: NDArray, header: Header) -> NDArray[np.float64]:
 
 def _channel_names(path: Path, header: Header, options: ReadOptions) -> tuple[tuple[str, ...], tuple[str, ...]]:
     names = tuple(name for name in header.parameters.get("ChannelNames", []) if name)
+    # Names of some of the channels only do not say which channels they belong to.
     if len(names) == header.n_channels and not options.ch_names:
         return names, ()
     return options.names_for(header.n_channels, str(path))

@@ -38,6 +38,7 @@ def root_of(path: Path) -> Path | None:
 def recordings_below(path: Path) -> list[Path]:
     """The EEG recordings below a folder of a data set, without its derivatives."""
     root = root_of(path)
+    # Derivatives have a dataset_description.json of their own, and so another root.
     found = [file for file in sorted(path.rglob("*_eeg.*")) if _NAME.fullmatch(file.name) and file.suffix in SUFFIXES]
     return [file for file in found if root_of(file) == root]
 

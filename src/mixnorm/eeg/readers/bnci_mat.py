@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import Events
 from mixnorm.eeg.readers.guard import numeric, whole_numbers
 from mixnorm.eeg.readers.matlab import channels_first, struct, structs, texts
 from mixnorm.eeg.readers.options import (
@@ -28,8 +29,9 @@ from mixnorm.eeg.readers.options import (
     who_from_path,
 )
 from mixnorm.eeg.readers.triggers import rises, trigger_labels
-from mixnorm.eeg.recording import Events, Recording, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import Recording, RecordingError, positions_or_ideal
 
+# that of the data sets whose files do not have it
 SFREQ = 256.0
 CH_NAMES_2015_003 = ("Fz", "Cz", "P3", "Pz", "P4", "PO7", "Oz", "PO8")
 #: Codes of 013-2015.
@@ -79,6 +81,7 @@ def _flashes(path: Path, run: dict[str, Any], options: ReadOptions, n_runs: int)
         raise RecordingError(path, f"y_stim has {len(code)} values, y {len(label)}", "export again")
     ch_names, named = _names(path, run, len(signal), options)
     sfreq, rated = _rate(path, run, options)
+    # The layouts of 2014 and 2015 have the same names; only the lengths tell them apart.
     if len(label) == signal.shape[1]:
         events, told = _sampled(path, label, code, trial, options)
         if n_runs > 1 and len(signal) == 16:
@@ -137,6 +140,7 @@ def _errors(path: Path, run: dict[str, Any], options: ReadOptions) -> _Run:
     event = struct(header, "EVENT")
     signal = channels_first(path, numeric(run, "eeg", path))
     kind = whole_numbers(numeric(event, "TYP", path), "TYP", path).ravel()
+    # MATLAB counts from 1.
     onset = whole_numbers(numeric(event, "POS", path), "POS", path).ravel() - 1
     if len(kind) != len(onset):
         raise RecordingError(path, f"{len(kind)} types for {len(onset)} positions of events", "export again")
@@ -144,6 +148,7 @@ def _errors(path: Path, run: dict[str, Any], options: ReadOptions) -> _Run:
     names = tuple(texts(header.get("Label")))[: len(signal)]
     if len(names) != len(signal):
         names, _ = options.names_for(len(signal), str(path))
+    # the sum of no values is 0, which the checks of a recording refuse with the path
     rate = float(numeric(header, "SampleRate", path).ravel()[:1].sum())
     events = Events.of(onset[keep], np.isin(kind[keep], _ERROR))
     return _Run(signal, names, rate, events, ("errors are the targets", "the file has no unit: µV assumed"))
@@ -175,6 +180,7 @@ def _rate(path: Path, run: dict[str, Any], options: ReadOptions) -> tuple[float,
 
 def _recording(path: Path, run: _Run, options: ReadOptions, place: int | None) -> Recording:
     subject, session, told = who_from_path(path, options)
+    # Runs of one file need names of their own, for messages and so that runs are told apart.
     source = str(path) if place is None else f"{path}/{run.name or place + 1}"
     if place is not None and run.name is None:
         session = f"{session}/{place + 1}"

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from mixnorm.eeg.events import Events
 from mixnorm.eeg.readers.guard import load_npz, whole_numbers
 from mixnorm.eeg.readers.options import NOBODY, ReadOptions, subject_of
-from mixnorm.eeg.recording import EpochedRecording, Events, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import EpochedRecording, RecordingError, positions_or_ideal
 
 _REQUIRED = ("X", "y", "ch_names", "times")
 _LAYOUT = (*_REQUIRED, "subject", "session", "stimulus", "character")
@@ -31,6 +32,7 @@ def from_arrays(
     if "subject" not in arrays and options.subject is None:
         notes.append("no subject in the file: treated as one subject")
     whose = np.unique(arrays.get("subject", ()))
+    # One name for trials of several people would make one subject of them.
     if options.subject is not None and len(whose) > 1:
         raise RecordingError(
             path,
@@ -68,6 +70,7 @@ def _check(arrays: dict[str, np.ndarray], path: Path | str) -> None:
         )
     for name, array in arrays.items():
         n_axes = 3 if name == "X" else 1
+        # Arrays of other names are left alone: a bundle may hold more than is used.
         if name in _LAYOUT and array.ndim != n_axes:
             raise RecordingError(
                 path, f"{name} has the shape {array.shape}, but must have {n_axes} axes", "write it again"
@@ -86,6 +89,7 @@ def _check(arrays: dict[str, np.ndarray], path: Path | str) -> None:
             raise RecordingError(
                 path, f"{name} has {len(arrays[name])} entries for {shape[0]} trials", "write it again"
             )
+    # Which of 1 and 2, say, is the target cannot be guessed.
     if not set(_numbers(arrays, "y", path).tolist()) <= {0, 1, -1}:
         raise RecordingError(
             path, "y contains other values than 1 (target) and 0 (non-target)", "change them to 1 and 0"
@@ -95,6 +99,7 @@ def _check(arrays: dict[str, np.ndarray], path: Path | str) -> None:
 
 def _check_times(times: np.ndarray, path: Path) -> None:
     """Refuse times that are constant, go backwards or are not numbers."""
+    # The sampling rate is computed from them, and a step of 0 would make it infinite.
     steps = np.diff(times)
     if not np.isfinite(times).all():
         raise RecordingError(

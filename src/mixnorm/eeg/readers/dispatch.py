@@ -149,6 +149,7 @@ def _read(source: str | Path, options: ReadOptions) -> list[AnyRecording]:
     if str(source).startswith(moabb_sets.PREFIX):
         return moabb_sets.read_moabb(str(source), options)
     path = Path(source)
+    # some formats are folders: those of CTF, EGI and MEF are one recording each
     if path.is_dir() and path.suffix not in _FOLDER_FORMATS:
         return _read_folder(path, options)
     return _read_file(path, options)
@@ -170,10 +171,13 @@ def _read_file(path: Path, options: ReadOptions) -> list[AnyRecording]:
     if not path.is_dir():
         check_file(path)
     needed = _needed(path)
+    # In this process: an error that names the extra to install should not come out of the worker.
     for module, extra in needed:
         check_installed(module, extra)
+    # The readers of this package check sizes before they take memory, and need no process of their own.
     if not options.isolate or _suffix(path) in _OWN:
         return read_here(path, options)
+    # The tables of a BIDS recording lie in other folders of the data set.
     root = bids.root_of(path)
     folders = [root] if root else [path] if path.is_dir() else []
     return read_isolated(path, options, [module for module, _ in needed], folders)
@@ -189,6 +193,7 @@ def read_here(path: Path, options: ReadOptions) -> list[AnyRecording]:
 
 def _read_mat(path: Path, options: ReadOptions) -> AnyRecording | list[AnyRecording]:
     variables = load_mat(path, options)
+    # A recipe is taken before a known layout: the user knows the file.
     if options.recipe:
         return mat_recipe.read_with_recipe(path, variables, options)
     for fits, read in _MAT_LAYOUTS:
@@ -261,6 +266,7 @@ def _needed(path: Path) -> list[tuple[str, str]]:
         return [("pyxdf", "lsl")]
     if reader is _read_mat or _suffix(path) in _OWN:
         return [("scipy.io", "eeg")]
+    # without h5py the error of the reader says what to do
     h5py = [("h5py", "eeg")] if is_hdf5(path) and find_spec("h5py") else []
     return [("mne", "eeg"), *h5py]
 

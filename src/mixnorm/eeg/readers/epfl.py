@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import Events
 from mixnorm.eeg.readers.guard import numeric, whole_numbers
 from mixnorm.eeg.readers.options import ReadOptions, who_from_path
-from mixnorm.eeg.recording import Events, Recording, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import Recording, RecordingError, positions_or_ideal
 
 SFREQ = 2048.0
 #: Seconds from the first sample to the first flash.
@@ -42,6 +43,7 @@ def read_epfl(path: Path, variables: dict[str, Any], options: ReadOptions) -> Re
     signal = numeric(variables, "data", path).astype(np.float64)
     stimuli = whole_numbers(numeric(variables, "stimuli", path), "stimuli", path).ravel()
     attended = whole_numbers(numeric(variables, "target", path), "target", path).ravel()
+    # one image is attended to in a whole run
     if len(attended) == 0 or len(set(attended.tolist())) > 1:
         raise RecordingError(path, f"target has {len(attended)} values, not one", "is this an EPFL file?")
     if signal.ndim != 2 or len(signal) != len(CH_NAMES):
@@ -68,6 +70,7 @@ def _onsets(clock: NDArray[np.float64], n_stimuli: int, path: Path) -> NDArray[n
         raise RecordingError(path, f"{clock.shape} clock times for {n_stimuli} stimuli", "is this an EPFL file?")
     whole = whole_numbers(clock[:, :3], "events", path)
     try:
+        # A session may pass midnight.
         days = np.array([date(*(int(part) for part in day)).toordinal() for day in whole])
     except (ValueError, OverflowError) as error:
         raise RecordingError(
@@ -78,6 +81,7 @@ def _onsets(clock: NDArray[np.float64], n_stimuli: int, path: Path) -> NDArray[n
     seconds = (days - days[0]) * 86400.0 + clock[:, 3:] @ [3600.0, 60.0, 1.0]
     if np.any(np.diff(seconds) <= 0):
         raise RecordingError(path, "events has clock times that do not increase", "is this an EPFL file?")
+    # Clock times say when flashes came relative to each other; only the description says when the first one came.
     return np.rint((seconds - seconds[0] + FIRST_FLASH) * SFREQ).astype(np.int64)
 
 

@@ -24,8 +24,8 @@ from mixnorm.eeg.recording import RecordingError
 MAX_EXPANSION = 200
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
+#: Type of a compressed variable in MATLAB files.
 _COMPRESSED = 15
-_MATRIX = 14
 
 
 @contextmanager
@@ -56,6 +56,7 @@ def require(module: str, extra: str) -> ModuleType:
 def check_installed(module: str, extra: str) -> None:
     """As `require`, without importing: for a package that another process uses."""
     try:
+        # `find_spec` of "a.b" imports a, which may be missing
         found = find_spec(module)
     except ImportError:
         found = None
@@ -76,6 +77,7 @@ def check_file(path: Path) -> None:
 def check_expansion(path: Path, declared: int, options: ReadOptions) -> None:
     """Refuse a file that declares too large an uncompressed size, before it is uncompressed."""
     size = path.stat().st_size
+    # Small files may have any ratio: a bundle of zeros is no danger below 64 MiB.
     if declared > 64 * 2**20 and declared > MAX_EXPANSION * size:
         raise RecordingError(
             path,
@@ -100,6 +102,7 @@ def load_mat(path: Path, options: ReadOptions) -> dict[str, Any]:
     scipy_io = require("scipy.io", "eeg")
     with path.open("rb") as stream:
         header = stream.read(128)
+    # version 0x0200 in the header of a MATLAB file, in either byte order
     if is_hdf5(path) or header[124:126] in (b"\x00\x02", b"\x02\x00"):
         raise RecordingError(path, "this is a MATLAB 7.3 file", "save it again with: save -v7")
     with reading(path, "a MATLAB file"):
@@ -155,6 +158,7 @@ def mat_declared_bytes(path: Path) -> int:
             kind, n_bytes = struct.unpack(f"{order}II", stream.read(8))
             after = stream.tell() + n_bytes
             if kind == _COMPRESSED:
+                # 8 bytes at most: a variable that expands without end is not expanded here.
                 inner = zlib.decompressobj().decompress(stream.read(min(n_bytes, 4096)), 8)
                 kind, n_bytes = struct.unpack(f"{order}II", inner)
             total += n_bytes
@@ -224,6 +228,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
             raise ValueError(f"Object arrays cannot be loaded ({member.filename})")
         if dtype.itemsize * math.prod(shape) != member.file_size - stream.tell():
             raise ValueError(f"{member.filename} has the shape {shape}, but not as many bytes")
+        # Read in pieces into memory of the declared size: a member that holds more is never expanded further.
         array = np.empty(math.prod(shape), dtype=dtype)
         view = memoryview(array.view(np.uint8)) if array.nbytes else memoryview(b"")
         while len(view):

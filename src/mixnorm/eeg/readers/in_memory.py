@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from mixnorm.eeg.events import Events
 from mixnorm.eeg.readers.bundle import from_arrays
 from mixnorm.eeg.readers.mne_files import from_epochs, from_raw
 from mixnorm.eeg.readers.options import NOBODY, ReadOptions, who_from_path
-from mixnorm.eeg.recording import EpochedRecording, Events, Recording, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError, positions_or_ideal
 
 _CONTINUOUS = ("signal", "ch_names", "sfreq", "onset")
 
@@ -43,6 +44,7 @@ def read_object(source: Any, place: int, options: ReadOptions) -> Recording | Ep
             f"but got {_shown(source)}. For arrays, pass {{'X': …, 'y': …, 'ch_names': …, 'times': …}} or "
             "{'signal': …, 'ch_names': …, 'sfreq': …, 'onset': …, 'target': …}."
         )
+    # mne.Epochs have event_id, mne.io.Raw does not
     name, who, notes = _named(source, place, options)
     return (from_epochs if hasattr(source, "event_id") else from_raw)(source, options, name, who, notes)
 
@@ -57,6 +59,7 @@ def _renamed(recording: Recording | EpochedRecording, options: ReadOptions) -> R
 
 def _named(source: Any, place: int, options: ReadOptions) -> tuple[str, tuple[str, str], tuple[str, ...]]:
     """Name, subject and session of an MNE object: from the path of its file, or from what MNE knows of the subject."""
+    # Raw has several files, Epochs one; objects that were made in memory have none.
     files = getattr(source, "filenames", None) or (getattr(source, "filename", None),)
     if files[0] is not None:
         subject, session, notes = who_from_path(Path(files[0]), options)
@@ -69,6 +72,7 @@ def _named(source: Any, place: int, options: ReadOptions) -> tuple[str, tuple[st
 def _from_mapping(
     given: Mapping[str, Any], source: str, session: str, options: ReadOptions
 ) -> Recording | EpochedRecording:
+    # epochs and continuous recordings have no name in common but ch_names
     if "X" in given:
         arrays = {name: np.asarray(value) for name, value in given.items()}
         return from_arrays(arrays, source, session, options)

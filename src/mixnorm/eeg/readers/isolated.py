@@ -82,10 +82,12 @@ def read_isolated(
         "folders": [str(folder) for folder in folders],
         **limits,
     }
+    # one worker for all threads: two requests at once would mix their answers
     with _lock:
         answer = _ask(path, request, options.max_bytes)
     for category, text in answer["warnings"]:
         warnings.warn(text, RuntimeWarning if category == "RuntimeWarning" else UserWarning, stacklevel=2)
+    # Without memory any error may come up, and its text says nothing of the reason.
     if "error" in answer and not answer["out_of_memory"]:
         raise RecordingError(*answer["error"])
     if "missing" in answer:
@@ -103,6 +105,7 @@ def read_isolated(
 
 def _limits(path: Path, options: ReadOptions) -> dict[str, float]:
     size = _size(path)
+    # at most the signal that the user allows and copies of it, however large the file is
     most = 3 * options.max_bytes
     return {
         "bytes": int(BASE_BYTES + min(BYTES_PER_BYTE * size, most)),
@@ -115,6 +118,7 @@ def _size(path: Path) -> int:
     if path.is_dir():
         return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     with path.open("rb") as stream:
+        # A header file (.vhdr, .set) names the file with the samples, which may have another stem.
         head = stream.read(2**16)
 
     def belongs(file: Path) -> bool:
@@ -139,7 +143,9 @@ class _Worker:
             raise OSError("the path of the Python interpreter is not known")
         root = Path(__file__).parents[2]
         packages = {"mixnorm": str(root), "mixnorm.eeg": str(root / "eeg")}
+        # "" is the folder of the parent, which may change
         paths = [os.path.abspath(path) for path in sys.path]
+        # Each thread of BLAS reserves address space, which is what the limit on memory counts.
         quiet = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "MALLOC_ARENA_MAX"), "1")
         self.process = subprocess.Popen(
             [sys.executable, "-c", _START, json.dumps([paths, packages, IDLE_SECONDS])],
@@ -180,6 +186,7 @@ class _Worker:
 def _ask(path: Path, request: dict[str, Any], max_bytes: float) -> dict[str, Any]:
     """The answer of the worker; a worker that ended because it had nothing to do is replaced."""
     global _worker
+    # twice, because an idle worker may have ended just before the request
     for last in (False, True):
         if _worker is None:
             _worker = _started(path)
@@ -216,6 +223,7 @@ def _started(path: Path) -> _Worker:
 
 def _died(path: Path, request: dict[str, Any], status: int, late: bool) -> RecordingError:
     name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+    # the signal of the limit on CPU time
     if late or name == "SIGXCPU":
         problem = f"reading it took longer than {request['seconds']:.0f} s, too long for a file of its size"
         return RecordingError(path, problem, _PROBABLY)

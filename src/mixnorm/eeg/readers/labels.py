@@ -46,6 +46,7 @@ def distinct_sessions(recordings: Sequence[AnyRecording]) -> list[AnyRecording]:
     """
     named = [_called_after_file(recording) for recording in recordings]
     count = Counter(who for who in named if who)
+    # "day1/run.edf" and "day2/run.edf" would be one session otherwise, and its folds would mix days.
     clashing = {who: _tails(recordings, named, who) for who, times in count.items() if times > 1}
     return [
         _renamed(recording, clashing[who].pop(0)) if who in clashing else recording

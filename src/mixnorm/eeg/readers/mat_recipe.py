@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import UNKNOWN, Events
 from mixnorm.eeg.readers.guard import numeric, whole_numbers
 from mixnorm.eeg.readers.matlab import leaves, texts
 from mixnorm.eeg.readers.options import (
@@ -34,7 +35,7 @@ from mixnorm.eeg.readers.options import (
 )
 from mixnorm.eeg.readers.recipe import nearest, parsed
 from mixnorm.eeg.readers.triggers import rises, trigger_labels
-from mixnorm.eeg.recording import UNKNOWN, Events, Recording, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import Recording, RecordingError, positions_or_ideal
 
 KEYS = ("signal", "labels", "codes", "onsets", "characters", "rate", "names", "unit")
 UNITS = {"µV": 1.0, "uV": 1.0, "mV": 1e3, "V": 1e6, "nV": 1e-3}
@@ -95,6 +96,7 @@ class _Told:
                 f"{name} has the shape {signal.shape}, not (samples, channels)",
                 f"name another variable; found: {_listing(self.found)}",
             )
+        # A recording has many times more samples than channels, so that its shape says which is which.
         first = signal if signal.shape[0] < signal.shape[1] else signal.T
         return np.ascontiguousarray(first, dtype=np.float64) * UNITS[unit]
 
@@ -138,6 +140,8 @@ class _Told:
 def _events(told: _Told, n_samples: int, options: ReadOptions) -> tuple[Events, tuple[str, ...]]:
     onset, labels, codes, characters = (told.numbers(key) for key in ("onsets", "labels", "codes", "characters"))
     if onset is None:
+        # Codes first: flashes of the same label follow each other more often than flashes of the same code, and
+        # without a 0 between them they would be one event.
         course = codes if codes is not None else labels
         if course is None:
             raise RecordingError(
@@ -166,6 +170,7 @@ def _events(told: _Told, n_samples: int, options: ReadOptions) -> tuple[Events, 
 def _labels(told: _Told, values: dict[str, Any], n_events: int, options: ReadOptions) -> Labels:
     """From `labels`; without them from `codes`, where the user names the codes that are targets."""
     course, name = values["labels"], told.recipe.get("labels", "")
+    # codes can say which events are targets only together with `target=`
     if course is None and options.target:
         course, name = values["codes"], told.recipe.get("codes", "")
     if course is not None:
@@ -183,6 +188,7 @@ def _at_onsets(
     told: _Told, key: str, course: NDArray[np.int64] | None, onset: NDArray[np.int64], n_samples: int
 ) -> NDArray[np.int64] | None:
     """The values at the events, of a variable with one value for each event or each sample."""
+    # per event first: a recording of one sample per event does not exist
     if course is None or len(course) == len(onset):
         return course
     if len(course) != n_samples:
@@ -221,6 +227,7 @@ def suggested(found: dict[str, Any]) -> str:
     codes = _fitting(courses, ("code", "stim", "flash", "marker"))
     labels = _fitting([name for name in courses if name != codes], ("label", "type", "target", "trig", "class", "y"))
     rest = [name for name in courses if name not in (codes, labels)]
+    # Better a guess that the user can correct than a question mark.
     labels = labels or (rest[0] if rest else "?")
     rate = _fitting(scalars, ("rate", "fs", "freq", "hz")) or (scalars[0] if len(scalars) == 1 else "?")
     parts = [("signal", signal), ("labels", labels), ("codes", codes), ("rate", rate)]

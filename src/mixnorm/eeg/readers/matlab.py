@@ -27,6 +27,7 @@ def structs(value: Any) -> list[dict[str, Any]]:
         return [{name: element[name] for name in value.dtype.names} for element in value.ravel()[:ELEMENTS]]
     if value.dtype.kind != "O":
         return []
+    # A cell array of thousands of cells is data and no list of runs.
     return [inner for element in value.ravel()[:ELEMENTS] for inner in structs(element)[:1]]
 
 
@@ -51,6 +52,7 @@ def leaves(variables: dict[str, Any], depth: int = DEPTH) -> dict[str, Any]:
     for name, value in variables.items():
         if name.startswith("__"):
             continue
+        # a file of structures nested a thousand times deep must not exhaust the stack
         inner = structs(value) if depth > 1 else []
         if not inner:
             found[name] = value

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import BadSpan, Events
 from mixnorm.eeg.readers.guard import check_expansion, check_size, mat_declared_bytes, reading, refuse_links, require
 from mixnorm.eeg.readers.options import (
     Labels,
@@ -22,7 +23,7 @@ from mixnorm.eeg.readers.options import (
     tagged_numbers,
     who_from_path,
 )
-from mixnorm.eeg.recording import BadSpan, EpochedRecording, Events, Recording, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError, positions_or_ideal
 
 if TYPE_CHECKING:
     import mne
@@ -40,6 +41,7 @@ def read_raw(path: Path, options: ReadOptions) -> Recording:
             warnings.simplefilter("always")
             raw = mne.io.read_raw(path, preload=False, verbose="warning")
         notes = _notes(caught, path)
+        # before the samples are read: preload=False has read the header only
         check_size(path, 8 * len(raw.ch_names) * raw.n_times, options)
         subject, session, told = who_from_path(path, options)
         return from_raw(raw, options, str(path), (subject, session), (*notes, *told))
@@ -64,6 +66,7 @@ def from_epochs(
     """Trials from MNE epochs: their EEG channels in µV, their event names as labels."""
     mne = require("mne", "eeg")
     with mne.use_log_level("error"):
+        # a copy: epochs of the user may be on disk, and reading them would change the object
         epochs = epochs.copy().load_data()
     names = {code: name for name, code in epochs.event_id.items()}
     events = [names[code] for code in epochs.events[:, 2]]
@@ -101,6 +104,7 @@ def from_raw(
     mne = require("mne", "eeg")
     picks, excluded, found = _picked(raw.info, options, source)
     signal = raw.get_data(picks=picks)
+    # MNE holds volts; in place, because a copy of a long recording is large
     signal *= 1e6
     info = mne.pick_info(raw.info, picks)
     return Recording(
@@ -121,6 +125,7 @@ def from_raw(
 def _picked(info: mne.Info, options: ReadOptions, source: str) -> tuple[list[int], dict[str, str], tuple[str, ...]]:
     """The EEG channels to use, those left out as bad, and notes on channel types, reference and projections."""
     mne = require("mne", "eeg")
+    # `exclude=()`: MNE would leave bad channels out silently, and they are to be named.
     eeg = mne.pick_types(info, eeg=True, exclude=()).tolist()
     types = info.get_channel_types()
     if not eeg:
@@ -140,6 +145,7 @@ def _picked(info: mne.Info, options: ReadOptions, source: str) -> tuple[list[int
     others = [f"{name} ({kind})" for name, kind in zip(info["ch_names"], types, strict=True) if kind != "eeg"]
     if others:
         notes.append(f"channels of other types are left out: {', '.join(others)}")
+    # only a note, because which reference it was cannot be told
     if info["custom_ref_applied"]:
         notes.append("the EEG was re-referenced before it was saved; it is used as it is")
     waiting = [str(projection["desc"]) for projection in info["projs"] if not projection["active"]]
@@ -220,6 +226,7 @@ def to_raw(recording: Recording) -> mne.io.RawArray:
     events = recording.events
     words = {1: "Target", 0: "NonTarget", -1: "Stimulus"}
     texts = [
+        # unknown codes and characters are left out of the name
         f"{words[target]}/stimulus {stimulus}/character {character}".replace("/stimulus -1", "").replace(
             "/character -1", ""
         )
@@ -243,6 +250,7 @@ def _named_events(raw: mne.io.BaseRaw, source: str) -> tuple[NDArray[np.int64], 
     Annotations that only mark stretches, as BAD does, leave the events to the trigger channels.
     """
     mne = require("mne", "eeg")
+    # Many files have both: triggers, and annotations such as "BAD" or "EDGE boundary" that MNE or a person added.
     only_marks = all(is_mark(text) for text in raw.annotations.description)
     if len(raw.annotations) and not (only_marks and "stim" in raw):
         found, event_id = mne.events_from_annotations(raw, regexp=None, verbose="error")
@@ -250,6 +258,7 @@ def _named_events(raw: mne.io.BaseRaw, source: str) -> tuple[NDArray[np.int64], 
         return found[:, 0] - raw.first_samp, [names[code] for code in found[:, 2]]
     if "stim" not in raw:
         raise RecordingError(source, "no events: no annotations and no trigger channel", "check the recording")
+    # triggers of one sample count; MNE's default would refuse them
     found = mne.find_events(raw, shortest_event=1, verbose="error")
     return found[:, 0] - raw.first_samp, [str(code) for code in found[:, 2]]
 
@@ -276,6 +285,7 @@ _OUTSIDE = "outside data range"
 
 def _notes(caught: list[warnings.WarningMessage], path: Path) -> tuple[str, ...]:
     """The warnings of MNE as notes; those that say that samples are missing are errors."""
+    # A truncated file is only a warning in MNE, and a recording that ends early would go unnoticed.
     texts = tuple(str(warning.message).splitlines()[0] for warning in caught)
     for text in texts:
         if any(sign in text.lower() for sign in _MISSING_SAMPLES):

@@ -27,6 +27,7 @@ def read_moabb(name: str, options: ReadOptions) -> list[Recording]:
         raise RecordingError(name, f"unknown MOABB data set {dataset_name!r}", "see moabb.datasets for the names")
     with downloading(name), reading(name, "a MOABB data set"):
         dataset = dataset_class()
+        # MOABB numbers subjects from 1
         subjects = [int(subject) for subject in chosen.split(",")] if chosen else None
         return from_moabb(dataset, options, subjects)
 
@@ -60,6 +61,7 @@ def from_moabb(dataset: Any, options: ReadOptions | None = None, subjects: list[
     """
     options = options or ReadOptions()
     swapped = any(name in REVERSED for name in (type(dataset).__name__, getattr(dataset, "code", "")))
+    # what the user names counts more than the correction
     if swapped and not options.target:
         options = replace(options, target=("NonTarget",), nontarget=("Target",))
     recordings = []
@@ -80,12 +82,14 @@ def _with_names(raw: Any, event_id: dict[str, Any]) -> Any:
     if "stim" not in raw:
         return raw
     names = {code: name for name, codes in event_id.items() for code in _codes(codes)}
+    # triggers of one sample are events too
     found = mne.find_events(raw, shortest_event=0, verbose="error")
     found = found[[code in names for code in found[:, 2]]]
     # Onsets count from the first sample of the run, or from the start of the acquisition where its time is known.
     start = raw.annotations.orig_time
     about = {"first_samp": raw.first_samp if start is None else 0, "orig_time": start}
     annotations = mne.annotations_from_events(found, raw.info["sfreq"], names, **about)
+    # Annotations of bad stretches are kept; others are replaced by those of the trigger channel.
     marks = [place for place, text in enumerate(raw.annotations.description) if text.upper().startswith("BAD")]
     return raw.copy().set_annotations(annotations + raw.annotations[marks], verbose="error")
 

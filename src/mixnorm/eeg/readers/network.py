@@ -44,6 +44,7 @@ def downloading(source: str) -> Iterator[None]:
         if reachable[host, port]:
             return look_up(host, port, *arguments, **options)
         failures += 1
+        # One host may be down; only where nobody answers is there no network.
         if failures > ATTEMPTS and not any(reachable.values()) and not _network(look_up):
             raise _NoNetwork(host)
         raise socket.gaierror(socket.EAI_NONAME, f"{host} cannot be reached")
@@ -94,6 +95,7 @@ def _answers(look_up: Callable, host: Any, port: Any) -> bool:
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
     thread.join(SECONDS)
+    # two addresses: where there is no IPv6, the first one may not answer
     for family, kind, protocol, _, address in found[:2]:
         with socket.socket(family, kind, protocol) as connection:
             connection.settimeout(SECONDS / 2)

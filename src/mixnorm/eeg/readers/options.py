@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.eeg.recording import UNKNOWN, RecordingError
+from mixnorm.eeg.events import UNKNOWN
+from mixnorm.eeg.recording import RecordingError
 
 #: What to do with events whose labels are not known.
 UNLABELLED = "to score it without labels, give unlabelled=True"
@@ -139,8 +140,10 @@ _NOT_STIMULI = ("bad", "edge", "boundary", "newsegment")
 
 def labels_of(names: Sequence[str], options: ReadOptions, source: str) -> Labels:
     """Targets and non-targets among event names; a name may have several tags, separated by slashes."""
+    # Where the user names targets, everything else that is a stimulus is a non-target.
     targets = {_plain(name) for name in options.target or _TARGETS}
     others = {_plain(name) for name in options.nontarget or (() if options.target else _NONTARGETS)}
+    # MNE's tags are separated by slashes; the whole name is a tag too, for names that contain a slash.
     tags = [{_plain(tag) for tag in name.split("/")} | {_plain(name)} for name in names]
     label = np.array([_label(mine, targets, others) for mine in tags], dtype=np.int64)
     if options.unlabelled:
@@ -196,7 +199,9 @@ def characters_from_pauses(onset: NDArray[np.int64]) -> tuple[NDArray[np.int64],
     if len(onset) < 3:
         return np.full(len(onset), UNKNOWN), ()
     gaps = np.diff(onset)
+    # The usual interval is that between flashes; pauses between characters last seconds.
     pauses = gaps >= 5 * np.median(gaps)
+    # one character, or a run without characters: nothing tells them apart
     if not pauses.any():
         return np.full(len(onset), UNKNOWN), ()
     character = np.concatenate([[0], np.cumsum(pauses)])
@@ -214,6 +219,7 @@ _PATH_PATTERNS = (
 
 def who_from_path(path: Path, options: ReadOptions) -> tuple[str, str, tuple[str, ...]]:
     """Subject and session as given, or from the path, or "unknown" and the name of the file."""
+    # the whole path, because subject and session are often folders
     text = str(path.with_suffix(""))
     match = next((found for pattern in _PATH_PATTERNS if (found := pattern.search(text))), None)
     told = match.groupdict() if match else {}

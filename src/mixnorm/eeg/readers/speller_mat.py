@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import Events
 from mixnorm.eeg.readers.guard import numeric, whole_numbers
 from mixnorm.eeg.readers.matlab import channels_first, struct
 from mixnorm.eeg.readers.options import ReadOptions, characters_from_pauses, who_from_path
 from mixnorm.eeg.readers.triggers import rises, trigger_labels
-from mixnorm.eeg.recording import Events, Recording, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import Recording, RecordingError, positions_or_ideal
 
 #: Channel order of the BCI Competition speller data sets, which is not in their files.
 # fmt: off
@@ -54,6 +55,7 @@ def speller_events(
     """
     code = states["StimulusCode"]
     lit = states.get("Flashing")
+    # `Flashing` is better where it exists: the code of a repeated flash need not return to 0 in between.
     onset = rises(code) if lit is None else rises((lit > 0).astype(np.int64))
     if len(onset) == 0:
         raise RecordingError(source, "its states contain no flashes", "check that the speller was running")
@@ -74,6 +76,7 @@ def _characters(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     if phase is None or not np.any(phase == 2):
         return characters_from_pauses(onset)
+    # phase 1 is the pause before a character, 2 its flashes, 3 the pause after it
     begun = np.cumsum((phase == 2) & (np.concatenate([[0], phase[:-1]]) != 2))
     return begun[onset] - 1, ()
 
@@ -99,6 +102,7 @@ def _names_and_rate(
     path: Path, variables: dict[str, Any], n_channels: int, options: ReadOptions
 ) -> tuple[tuple[str, ...], float, tuple[str, ...]]:
     """From the parameters where the file has them, else from the description of a known data set."""
+    # 64 channels without names are those of the competition; a note says that this was assumed.
     competition = n_channels == len(COMPETITION_NAMES)
     notes: tuple[str, ...] = ("the file has no unit: µV assumed",)
     sfreq = _parameter_rate(variables) or options.sfreq
@@ -122,6 +126,7 @@ def _names_and_rate(
 def _parameter_rate(variables: dict[str, Any]) -> float | None:
     for name in ("parameters", "parms"):
         rate = struct(variables, name).get("SamplingRate") if name in variables else None
+        # Depending on the version, the rate is a number, a cell with a number, or a structure with NumericValue.
         while isinstance(rate, np.ndarray) and rate.dtype.kind in "OV" and rate.size == 1:
             rate = struct({"rate": rate}, "rate").get("NumericValue") if rate.dtype.names else rate.item()
         if isinstance(rate, np.ndarray) and rate.dtype.kind in "iuf" and rate.size:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.readers.options import UNLABELLED, Labels, ReadOptions
-from mixnorm.eeg.recording import UNKNOWN, RecordingError
+from mixnorm.eeg.recording import RecordingError
 
 
 def rises(course: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -30,6 +31,7 @@ def trigger_labels(values: NDArray[np.int64], name: str, options: ReadOptions, s
     if options.target:
         targets, others = (_values(given, source) for given in (options.target, options.nontarget))
         target = np.isin(values, targets)
+        # Values that are neither are left out (practice trials, feedback), unless every event is asked for.
         chosen = target | (np.isin(values, others) if options.nontarget else True) | options.unlabelled
         label = np.where(target, 1, 0 if not options.nontarget else np.where(np.isin(values, others), 0, UNKNOWN))
         return Labels(chosen, label[chosen].astype(np.int64), f"targets are the values {targets} of {name}")

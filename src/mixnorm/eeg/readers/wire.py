@@ -47,6 +47,7 @@ def receive(stream: BinaryIO, max_bytes: float) -> Any:
     try:
         head = json.loads(line)
         plans = [_planned(dtype, shape) for dtype, shape in head["arrays"]]
+        # The worker may be under the control of a hostile file: its answer is not believed either.
         if sum(dtype.itemsize * math.prod(shape) for dtype, shape in plans) > max_bytes:
             raise WireError("the arrays are larger than allowed")
         arrays = [_filled(stream, np.empty(shape, dtype=dtype)) for dtype, shape in plans]
@@ -82,6 +83,7 @@ def _decoded(value: Any, arrays: list[np.ndarray]) -> Any:
         return tuple(_decoded(item, arrays) for item in value["tuple"])
     if "dict" in value:
         return {_decoded(key, arrays): _decoded(item, arrays) for key, item in value["dict"]}
+    # Only dataclasses of that module can be made, not any class that a message names.
     kind = getattr(records, value["class"])
     if not (isinstance(kind, type) and is_dataclass(kind)):
         raise WireError(f"{value['class']} is not a record")

@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixnorm.eeg.events import Events
 from mixnorm.eeg.readers.guard import check_size, reading, require
 from mixnorm.eeg.readers.mne_files import labelled_events
 from mixnorm.eeg.readers.options import ReadOptions, labels_of, who_from_path
 from mixnorm.eeg.readers.recipe import nearest, parsed
-from mixnorm.eeg.recording import Events, Recording, RecordingError, positions_or_ideal
+from mixnorm.eeg.recording import Recording, RecordingError, positions_or_ideal
 
 KEYS = ("signal", "events")
 #: Microvolts per unit; LSL recommends "microvolts".
@@ -40,6 +41,8 @@ def read_xdf(path: Path, options: ReadOptions) -> list[Recording]:
     pyxdf = require("pyxdf", "lsl")
     with reading(path, "an XDF file"):
         _check_end(path)
+        # `pyxdf` reads what it can of a damaged file and logs the rest; a recording with holes must not pass for a
+        # whole one.
         with _complete(path):
             streams, _ = pyxdf.load_xdf(path, verbose=False)
         recipe = parsed(options.recipe or "", KEYS, path)
@@ -56,12 +59,14 @@ def _recordings(
     _check_rate(path, eeg, sfreq)
     labels = labels_of(markers[1], options, str(path))
     subject, session, told = who_from_path(path, options)
+    # `pyxdf` divides a stream where its time stamps jump.
     parts = eeg["info"].get("segments") or [(0, len(stamps) - 1)]
     recordings = []
     for first, last in parts:
         onset = _nearest_samples(stamps[first : last + 1], markers[0], sfreq)
         events = labelled_events(onset, markers[1], labels)
         inside = events.onset >= 0
+        # a part without events, such as the seconds before a reconnection, has no trials
         if len(parts) > 1 and not inside.any():
             continue
         recordings.append(
@@ -129,6 +134,7 @@ def _signal(
         names, notes = options.names_for(series.shape[1], str(path))
         return np.ascontiguousarray(series.T, dtype=np.float64), names, ("the stream has no unit: µV assumed", *notes)
     kinds = [_text(channel, "type").lower() for channel in described]
+    # amplifiers send accelerometers and triggers in the same stream
     keep = [place for place, kind in enumerate(kinds) if kind in ("eeg", "")]
     if not keep:
         raise RecordingError(
@@ -193,6 +199,7 @@ def _type(stream: dict[str, Any]) -> str:
 
 def _check_end(path: Path) -> None:
     """Follow the lengths of the chunks to the end of the file; `pyxdf` fills a last sample that is cut off."""
+    # a chunk says first how many bytes its length has
     sizes = {1: "<B", 4: "<I", 8: "<Q"}
     with gzip.open(path) if path.suffix.lower() == ".xdfz" else path.open("rb") as stream:
         if stream.read(4) != b"XDF:":
@@ -216,6 +223,7 @@ def _complete(path: Path) -> Iterator[None]:
     logger, seen = logging.getLogger("pyxdf.pyxdf"), []
     handler = logging.Handler(logging.ERROR)
     handler.emit = lambda record: seen.append(record.getMessage())  # type: ignore[method-assign]
+    # the messages become one error, and do not appear on the terminal as well
     propagate, logger.propagate = logger.propagate, False
     logger.addHandler(handler)
     try:

@@ -32,6 +32,7 @@ def write_page(selection: SelectionResult, path: str | Path) -> Path:
 def page_html(selection: SelectionResult) -> str:
     """The page as text."""
     recommended = selection.recommended
+    # The policy holds the hashes of exactly these texts, so that nothing else in the file can run.
     style = _part("page.css")
     script = '"use strict";\n' + "\n".join(_part(name) for name in _SCRIPTS)
     parts = {
@@ -56,6 +57,7 @@ def _part(name: str) -> str:
 def _policy(script: str, style: str) -> str:
     """A content security policy under which only our script runs and nothing is loaded."""
     return (
+        # A page that a colleague sends must not be able to load or send anything, whatever names the recording has.
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )

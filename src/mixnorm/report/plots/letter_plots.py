@@ -73,6 +73,7 @@ def plot_letters(
 
 def _draw_flashes(axes: Any, spelled: Sequence[Spelled], speller: Speller, stopping: Stopping | None) -> None:
     """Letters right against the mean number of flashes."""
+    # Both against the mean number of flashes: stopping early is worth something where its curve is above the other.
     fixed, early = rates_by_repetition(spelled, speller), rates_by_threshold(spelled, speller, stopping=stopping)
     if fixed is None or early is None:
         raise ValueError("The true text is not known, so that it is not known how many letters are right.")
@@ -98,6 +99,7 @@ def _write(axes: Any, found: Sequence[Rates], texts: Sequence[str], above: float
     for one, text in reversed(list(zip(found, texts, strict=True))):
         spot = one.n_flashes, 100 * one.right
         x, y = axes.transData.transform(spot) * points_per_pixel
+        # about half of the width and of the height of the text, in points
         box = Box(x, y, 2.5 * len(text), 4.0)
         if not any(box.overlaps(other) for other in written):
             written.append(box)

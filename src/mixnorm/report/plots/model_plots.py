@@ -56,6 +56,7 @@ def plot_path(
     ['Pz']
     """
     norms = _group_norms(path, groups)
+    # a group that entered earlier is not zero at more alphas
     entered = sorted(norms, key=lambda name: (-np.count_nonzero(norms[name]), -norms[name].max()))
     coloured = set(entered[:_N_NAMED] if highlight is None else highlight)
     if unknown := coloured - set(norms):
@@ -84,6 +85,7 @@ def _group_norms(path: Path, groups: Sequence | None) -> dict[Any, np.ndarray]:
             f"groups has {len(labels)} entries for {n_columns} columns; give the name of every channel, or the label "
             "of every column."
         )
+    # Columns of epochs are channel-major: all samples of the first channel, then those of the next.
     of_column = [label for label in labels for _ in range(n_columns // len(labels))]
     columns = {label: [i for i, own in enumerate(of_column) if own == label] for label in dict.fromkeys(of_column)}
     return {label: np.linalg.norm(path.coefs[:, own], axis=1) for label, own in columns.items()}
@@ -93,6 +95,7 @@ def _name_ends(axes: Any, x: float, ends: dict[str, float]) -> None:
     """Write names at the ends of curves on the right, far enough apart to be read."""
     height, last = 0.05 * axes.get_ylim()[1], -np.inf
     for name, y in sorted(ends.items(), key=lambda item: item[1]):
+        # from below: each name is moved up until it is clear of the one before
         last = max(y, last + height)
         axes.annotate(
             for_figure(name),
@@ -200,6 +203,7 @@ def _unit(model: Any, weights: bool) -> str:
 
 def _draw_bar(axes: Any, limit: float, label: str) -> dict[str, Any]:
     """A colour bar from −limit to limit; return its colours. They are the same for all times, to compare heads."""
+    # Symmetric, so that white is zero.
     norm = require("matplotlib.colors", "report").Normalize(-limit, limit)
     colours = {"cmap": "RdBu_r", "norm": norm}
     bar = axes.figure.colorbar(require("matplotlib.cm", "report").ScalarMappable(**colours), ax=axes, shrink=0.8)

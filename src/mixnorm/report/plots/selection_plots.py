@@ -130,6 +130,7 @@ def plot_auc_curve(selection: SelectionResult, axes: Any = None) -> Any:
     'Electrodes'
     """
     axes = figure_on_screen(CURVE_SIZE) if axes is None else axes
+    # from the last to the first, so that the curve of this package is above the others
     for place, curve in reversed(list(enumerate(selection.curves))):
         style = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
         name = for_figure(curve.method)
@@ -158,6 +159,7 @@ def _caution(selection: SelectionResult, width: int) -> str:
 def _draw_chance(axes: Any) -> None:
     """A line at chance level, if the axis of AUCs, limited to 0 … 1, contains it."""
     low, high = axes.get_ylim()
+    # intervals can reach beyond 1, an AUC cannot
     low, high = max(low, 0.0), min(high, 1.0)
     axes.set_ylim(low, high)
     if low <= 0.5 <= high:

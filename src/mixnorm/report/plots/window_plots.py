@@ -118,6 +118,7 @@ class _Map:
 
     @classmethod
     def _of_model(cls, model: Any, ch_names: Sequence[str] | None, times: Sequence[float] | None) -> _Map:
+        # a decoder has a classifier, names and times; an estimator is the classifier itself
         classifier = getattr(model, "classifier", model)
         norms = cell_norms(classifier)
         found = getattr(model, "feature_names", classifier.groups_) if ch_names is None else ch_names
@@ -137,6 +138,7 @@ class _Map:
     def rows(self) -> NDArray[np.intp]:
         """The chosen electrodes, the one with the largest norm first, as many as there is room for."""
         total = np.linalg.norm(self.norms, axis=1)
+        # stable: electrodes of equal norm keep the order of the cap, in every run
         order = np.argsort(-total, kind="stable")
         return order[total[order] > 0][:_MOST_ROWS]
 

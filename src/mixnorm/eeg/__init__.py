@@ -11,6 +11,7 @@ from mixnorm.eeg.cohort import CohortDecoder
 from mixnorm.eeg.decoder import Decoder, Scores, default_classifier
 from mixnorm.eeg.design import Design, default_preparation, prepare
 from mixnorm.eeg.evidence import FlashEvidence, Posterior
+from mixnorm.eeg.learning import LetterLearner
 from mixnorm.eeg.letter_prior import LetterPrior
 from mixnorm.eeg.positions import electrode_positions
 from mixnorm.eeg.preparation import PRESETS, Preparation
@@ -50,6 +51,7 @@ __all__ = [
     "Events",
     "FlashEvidence",
     "InOrder",
+    "LetterLearner",
     "LetterPrior",
     "Parts",
     "Posterior",

@@ -210,8 +210,8 @@ def fit_with_probabilities(
 
 def _settings(like: Any) -> dict[str, Any]:
     """Parameters of `GroupSVC` that a fitted `GroupSVCCV` has, the chosen ones (``q_``, …) instead of those given."""
-    names = set(signature(GroupSVC).parameters) & set(like.get_params())
-    return {name: getattr(like, f"{name}_", getattr(like, name)) for name in names}
+    given = {name: value for name, value in like.get_params().items() if name in signature(GroupSVC).parameters}
+    return given | {name: getattr(like, f"{name}_", given[name]) for name in ("q", "ridge", "window_share")}
 
 
 def _labelled(

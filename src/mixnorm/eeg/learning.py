@@ -1,40 +1,56 @@
 r"""Learning while spelling: the classifier of a decoder is fitted again with the characters spelled so far.
 
 Nobody says what was spelled, but every character has flashes of targets and of non-targets, and its posterior says
-which are which. This is expectation–maximisation. E: with the classifier so far, flash j of a spelled character c is a
-target with the probability
+which are which. After every character, one step of expectation–maximisation is taken. E: with the classifier so far,
+flash j of a spelled character c is a target with the probability
 
     q_j = Σ_s P(s | flashes of c) [the code of j lights s] .
 
 M: the classifier is fitted to the calibration trials, with their labels and the weight 1, and to every spelled flash
 twice: as a target with the weight q_j and as a non-target with the weight 1 − q_j.
+
+Whether this made the classifier better is not known from spelled flashes: it always agrees with them more and more.
+Calibration trials tell. Each fold of them is scored by a fit to the other folds and all spelled flashes, and from these
+scores the sigmoid is fitted that says how probable a symbol is. Where wrong letters were learned, it becomes flat, and
+so do the probabilities of the next symbols.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
 from mixnorm.eeg.decoder import Decoder
-from mixnorm.eeg.evidence import FlashEvidence, Posterior
+from mixnorm.eeg.design import prepare
+from mixnorm.eeg.evidence import Posterior
 from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording, RecordingError
 from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.speller import Speller
-from mixnorm.estimators.svc import GroupSVC
+from mixnorm.eeg.splitting import InOrder
+from mixnorm.estimators.svc_cv import GroupSVCCV
 
-#: Rounds of expectation and maximisation after every character.
-ROUNDS = 2
 #: alpha is multiplied by (weight of the calibration trials / weight of all trials) to this power: more trials need less
-#: regularisation. Both constants were chosen on development splits of uam-p300 (docs/letters.md), where neighbouring
-#: values are within 0.5 percentage points.
+#: regularisation. Chosen on development splits of uam-p300 (docs/letters.md), like the number of steps.
 ALPHA_POWER = 0.5
 #: A label that is less probable than this is not learned from; otherwise every flash would be fitted twice.
 LEAST_WEIGHT = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrating:
+    """Labelled trials: scaled X (n, n_channels, n_times), y (n,), and groups (n,) that folds keep together."""
+
+    X: NDArray[np.float64] = field(repr=False)
+    y: NDArray[np.int64] = field(repr=False)
+    groups: NDArray[np.int64] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +62,10 @@ class SpelledFlashes:
     speller: Speller = field(repr=False)
     prior: NDArray[np.float64] | None = field(repr=False)
 
-    def target_probabilities(self, classifier: Any, evidence: FlashEvidence) -> NDArray[np.float64]:
+    def target_probabilities(self, decoder: Decoder) -> NDArray[np.float64]:
         """The probability q (n,) of every flash to be that of a target."""
-        posterior = Posterior(self.speller, evidence, self.prior)
-        for code, score in zip(self.code.tolist(), classifier.decision_function(self.X).tolist(), strict=True):
+        posterior = Posterior(self.speller, decoder.evidence, self.prior)
+        for code, score in zip(self.code.tolist(), decoder.classifier.decision_function(self.X).tolist(), strict=True):
             posterior.add(code, score)
         places = [self.speller.place(code) for code in self.code.tolist()]
         return self.speller.members[places] @ posterior.probabilities
@@ -59,9 +75,10 @@ class LetterLearner:
     """Learns from the characters that a decoder spells, without knowing what they are.
 
     After a character is decided on, the classifier is fitted again on the calibration trials and on all spelled
-    flashes, which count as targets as far as the posteriors of their characters say so. A character never influences
-    its own symbol, and labels of spelled recordings are not looked at. The preparation, the scaling, the electrodes,
-    and how scores change the probabilities (`Decoder.evidence`) remain those of the decoder.
+    flashes, which count as targets as far as the posteriors of their characters say so. How scores change the
+    probabilities (`Decoder.evidence`) is learned again from calibration trials that are held out. A character never
+    influences its own symbol, and labels of spelled recordings are not looked at. The preparation, the scaling and the
+    electrodes remain those of the decoder.
 
     Parameters
     ----------
@@ -73,7 +90,7 @@ class LetterLearner:
     Attributes
     ----------
     n_learned : int
-        Number of characters that the current classifier was fitted to.
+        Number of characters that the current decoder has learned from.
 
     See Also
     --------
@@ -97,20 +114,24 @@ class LetterLearner:
     """
 
     def __init__(self, decoder: Decoder, calibration: Any) -> None:
-        self.evidence = decoder.evidence
+        _ = decoder.evidence  # an error for a decoder without calibration
         self.n_learned = 0
         self._first = self._decoder = decoder
-        self._X, self._y = _labelled(decoder, as_recordings(calibration))
-        self._limits = decoder.preparation.scaler().fit(self._X)
-        kept = self._limits.accepted(self._X, self._y)
-        self._X, self._y = self._scaled(self._X[kept]), self._y[kept]
+        X, y, groups = _labelled(decoder, as_recordings(calibration))
+        self._limits = decoder.preparation.scaler().fit(X)
+        kept = self._limits.accepted(X, y)
+        self._calibrating = Calibrating(self._scaled(X[kept]), y[kept], groups[kept])
         self._characters: list[SpelledFlashes] = []
 
     @property
     def decoder(self) -> Decoder:
-        """The decoder for the next flash, fitted to all characters that were added."""
+        """The decoder for the next flash, which has learned from all characters that were added."""
         if self.n_learned < len(self._characters):
-            self._decoder = replace(self._first, classifier=self._learned())
+            q = [one.target_probabilities(self._decoder) for one in self._characters]
+            spelled = np.concatenate([one.X for one in self._characters])
+            like = self._first.classifier
+            classifier = fit_with_probabilities(like, self._calibrating, spelled, np.concatenate(q))
+            self._decoder = replace(self._first, classifier=classifier)
             self.n_learned = len(self._characters)
         return self._decoder
 
@@ -169,74 +190,48 @@ class LetterLearner:
         scaled[:, self._first.used] = self._first.scaler.transform(trials)[:, self._first.used]
         return scaled
 
-    def _learned(self) -> GroupSVC:
-        classifier = self._decoder.classifier
-        for _ in range(ROUNDS):
-            q = [one.target_probabilities(classifier, self.evidence) for one in self._characters]
-            classifier = fit_with_probabilities(
-                self._first.classifier, self._X, self._y, [one.X for one in self._characters], q
-            )
-        return classifier
-
 
 def fit_with_probabilities(
-    like: Any,
-    X: NDArray[np.float64],
-    y: NDArray[np.int64],
-    spelled: Sequence[NDArray[np.float64]],
-    q: Sequence[NDArray[np.float64]],
-) -> GroupSVC:
-    """Fit a classifier with the settings of another one to labelled trials, and to trials with probabilities.
+    like: GroupSVCCV, calibrating: Calibrating, spelled: NDArray[np.float64], q: NDArray[np.float64]
+) -> GroupSVCCV:
+    """Fit a classifier to labelled trials, and to spelled ones (m, n_channels, n_times) with probabilities q (m,).
 
-    Parameters
-    ----------
-    like : GroupSVCCV
-        Fitted: its chosen alpha is reduced for the larger number of trials, everything else remains.
-    X, y : arrays of shape (n, n_channels, n_times) and (n,)
-        Labelled trials.
-    spelled : sequence of arrays of shape (m, n_channels, n_times)
-        Trials of spelled characters.
-    q : sequence of arrays of shape (m,)
-        Their probabilities of being targets.
+    It has the chosen settings of another one, `like`; only alpha is reduced for the larger number of trials. Folds are
+    made of labelled trials alone: the spelled ones are in the training part of every fold, and never calibrate.
     """
-    parts, target = np.concatenate(spelled), np.concatenate(q)
-    weights = np.concatenate([np.ones(len(y)), target, 1 - target])
+    n, m = len(calibrating), len(spelled)
+    weights = np.concatenate([np.ones(n), q, 1 - q])
     kept = weights > LEAST_WEIGHT
-    trials = np.concatenate([X, parts, parts])[kept]
-    labels = np.concatenate([y, np.ones(len(parts), dtype=y.dtype), np.zeros(len(parts), dtype=y.dtype)])[kept]
-    alpha = like.alpha_ * (len(y) / weights.sum()) ** ALPHA_POWER
-    return GroupSVC(alpha, **_settings(like)).fit(trials, labels, sample_weight=weights[kept])
-
-
-def _settings(like: Any) -> dict[str, Any]:
-    """Parameters of `GroupSVC` that a fitted `GroupSVCCV` has, the chosen ones (``q_``, …) instead of those given."""
-    given = {name: value for name, value in like.get_params().items() if name in signature(GroupSVC).parameters}
-    return given | {name: getattr(like, f"{name}_", given[name]) for name in ("q", "ridge", "window_share")}
+    X = np.concatenate([calibrating.X, spelled, spelled])[kept]
+    y = np.concatenate([calibrating.y, np.ones(m), np.zeros(m)]).astype(np.int64)[kept]
+    others = np.arange(n, len(y))
+    folds = InOrder().split(calibrating.X, groups=calibrating.groups)
+    chosen = {name: getattr(like, f"{name}_", getattr(like, name)) for name in ("q", "ridge", "window_share")}
+    model = clone(like).set_params(
+        alphas=[like.alpha_ * (n / weights.sum()) ** ALPHA_POWER],
+        cv=[(np.concatenate([train, others]), test) for train, test in folds],
+        max_sensors=None,  # the electrodes are those that `like` chose
+        **chosen,
+    )
+    return model.fit(X, y, sample_weight=weights[kept])
 
 
 def _labelled(
     decoder: Decoder, recordings: Sequence[Recording | EpochedRecording]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Prepared trials and labels of calibration recordings; each must fit the decoder."""
-    trials, labels = [], []
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """Prepared trials of calibration recordings, labels, and groups; each recording must fit the decoder."""
+    if not recordings:
+        raise ValueError("There is no calibration recording to learn with: give those that the model was trained on.")
+    advice = "learn with the labelled recordings that the model was trained on"
     for recording in recordings:
         target = recording.events.target
         unknown = int(np.sum(target == UNKNOWN))
         if unknown:
-            raise RecordingError(
-                recording.source,
-                f"{unknown} of its {len(target)} flashes have no label ('target'), but calibration needs all labels",
-                "learn with the labelled recordings that the model was trained on",
-            )
-        prepared = decoder.trials(recording)
-        usable = np.isfinite(prepared).all(axis=(1, 2))
-        trials.append(prepared[usable])
-        labels.append(target[usable])
-    y = np.concatenate(labels) if labels else np.zeros(0, dtype=np.int64)
+            problem = f"{unknown} of its {len(target)} flashes have no label ('target'), which calibration needs"
+            raise RecordingError(recording.source, problem, advice)
+    X = np.concatenate([decoder.trials(recording) for recording in recordings])
+    _, y, groups = prepare([decoder.matched(one) for one in recordings], decoder.preparation).to_sklearn()
     if set(y.tolist()) != {0, 1}:
-        raise RecordingError(
-            ", ".join(recording.source for recording in recordings) or "calibration",
-            "calibration needs targets and non-targets that can be used, but there is only one kind of them, or none",
-            "learn with the labelled recordings that the model was trained on",
-        )
-    return np.concatenate(trials), y
+        sources = ", ".join(recording.source for recording in recordings)
+        raise RecordingError(sources, "calibration needs targets and non-targets, but one of them is missing", advice)
+    return X[np.isfinite(X).all(axis=(1, 2))], y, groups

@@ -256,6 +256,7 @@ def spell(
             if learner is not None:
                 own = trials[flashes.event]
                 flashes = replace(flashes, score=np.array([learner.score_trial(trial) for trial in own]))
+                evidence = learner.decoder.evidence
             one = spell_character(flashes, speller, evidence, stopping, before)
             if learner is not None:
                 learner.add(own[: one.n_flashes], flashes.code[: one.n_flashes], speller, before)

@@ -64,7 +64,8 @@ class ScoredLetters:
         prior: LetterPrior | None = None,
         codes: Iterable[int] | None = None,
     ) -> None:
-        self._speller, self._evidence = speller, decoder.evidence
+        self._speller = speller
+        self.evidence = decoder.evidence  # from the next character on
         self._stopping = stopping or Stopping(threshold=0.95)
         self._prior = prior
         self._codes = frozenset(speller.codes if codes is None else codes)
@@ -91,7 +92,7 @@ class ScoredLetters:
 
     def _begin(self, number: int) -> None:
         self.before = None if self._prior is None else self._prior.probabilities(self.text)
-        self._posterior = Posterior(self._speller, self._evidence, self.before)
+        self._posterior = Posterior(self._speller, self.evidence, self.before)
         self.number, self.latest = number, None
 
 
@@ -218,4 +219,5 @@ class StreamSpeller:
         if self._learner is not None and self._used:
             codes, trials = zip(*self._used, strict=True)
             self._learner.add(trials, codes, self._speller, self._letters.before)
+            self._letters.evidence = self._learner.decoder.evidence
         self._used = []

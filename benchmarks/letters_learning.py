@@ -1,6 +1,7 @@
 """Letters of a decoder that learns while it spells, against the same decoder without learning.
 
     MIXNORM_DATA=... python benchmarks/letters_learning.py --jobs 16 --seeds 0 1 2 3 4 5 6
+    MIXNORM_DATA=... python benchmarks/letters_learning.py --jobs 16 --seeds 0 1 --permuted  # training labels permuted
 
 The splits of letters.py: the decoder is trained on 1, 2, 4 or 8 characters of a subject of uam-p300, and spells the
 second half of the characters in the order of the recording. Methods:
@@ -9,9 +10,10 @@ second half of the characters in the order of the recording. Methods:
     svm-noise            the default of `mixnorm train` without learning
     svm-noise, learning  the same with `LetterLearner`
 
-With learning, a result after k repetitions is that of a run of its own, which spells every character with k repetitions
-and learns from these alone. So is the result of stopping at 0.95. Constants were chosen on splits 100 to 107. Brackets
-are 95 % percentile intervals of 2000 bootstrap samples of subjects. It needs NumPy, SciPy, scikit-learn and joblib.
+With learning, a result after k repetitions is that of a run of its own, which spells every character with k
+repetitions and learns from these alone. So is the result of stopping at 0.95. Constants were chosen on splits 100 to
+107. Brackets are 95 % percentile intervals of 2000 bootstrap samples of subjects. It needs NumPy, SciPy, scikit-learn
+and joblib, and writes benchmarks/data/letters_learning.csv.
 """
 
 import argparse
@@ -80,10 +82,16 @@ def right_after(spelled):
     ]
 
 
-def unit(recording, subject, seed, size):
+def unit(recording, subject, seed, size, permuted=False):
     """Results of all methods for one subject, split and number of training characters, character by character."""
     parts = split(recording, subject, seed, size)
-    return [] if parts is None else [{**run(*parts, method), "subject": subject, "size": size} for method in METHODS]
+    if parts is None:
+        return []
+    train, test = parts
+    if permuted:
+        target = np.random.default_rng(seed).permutation(train.events.target)
+        train = replace(train, events=replace(train.events, target=target))
+    return [{**run(train, test, method), "subject": str(subject), "size": size} for method in METHODS]
 
 
 def run(train, test, method):
@@ -139,7 +147,7 @@ def stopped(units):
 
 
 def by_place(units, base):
-    """Cells: letters right after 5 repetitions of the 1st and 2nd, 3rd and 4th, … test character, less those of base."""
+    """Cells: letters right after 5 repetitions, less those of base, of test characters 1 and 2, 3 and 4, …"""
     at = SHOWN.index(5)
     pairs = [(one["right"][:, at] - other["right"][:, at]) for one, other in zip(units, base, strict=True)]
     whole = np.array([own for own in pairs if len(own) == 8])
@@ -183,17 +191,20 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(7)))
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--permuted", action="store_true", help="permute the training labels")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "data" / "letters_learning.csv")
     options = parser.parse_args()
     recording = read_recording(Path(os.environ["MIXNORM_DATA"]) / "uam-p300.npz")
     tasks = [
-        delayed(unit)(recording, subject, seed, size)
+        delayed(unit)(recording, subject, seed, size, options.permuted)
         for size in options.sizes
         for seed in options.seeds
         for subject in np.unique(recording.subject)
     ]
     found = Parallel(n_jobs=options.jobs, verbose=1, max_nbytes="1M")(tasks)
     rows = tables([one for own in found for one in own])
+    if options.permuted:
+        return
     with options.out.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["method", "training_characters", "repetitions", "right_percent", "low", "high"])

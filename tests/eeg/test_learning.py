@@ -7,11 +7,13 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.metrics import roc_auc_score
 
-from mixnorm import GroupSVC
+from mixnorm import GroupSVC, MultiTaskGroupSVCCV
 from mixnorm.eeg import (
     MATRICES,
+    CohortDecoder,
     Decoder,
     FlashEvidence,
+    InOrder,
     LetterLearner,
     LetterPrior,
     Preparation,
@@ -20,6 +22,7 @@ from mixnorm.eeg import (
     Stopping,
     StreamSpeller,
     default_classifier,
+    prepare,
     spell,
 )
 from mixnorm.eeg.learning import ALPHA_POWER, Calibrating, SpelledFlashes, fit_with_probabilities
@@ -158,7 +161,7 @@ def test_wrong_letters_make_the_probabilities_flat(decoder, calibration, new):
     codes, trials = new.events.stimulus, decoder.trials(new)
     for shift in (0, 1):
         learner = LetterLearner(decoder, calibration)
-        # with all codes moved on by one, the flashes of a wrong symbol have the larger scores in every row and column
+        # a prior that leaves no doubt: of the true symbol, or of one in another row and column
         for part in (slice(k, k + 60) for k in range(0, 360, 60)):
             q = new.events.target[part]
             prior = np.full(36, 1e-9)
@@ -243,7 +246,7 @@ def test_learning_goes_on_from_one_recording_to_the_next(decoder, calibration, n
 def test_later_characters_are_scored_better():
     better = []
     for seed in range(3):
-        train, test = (easy_recording(10 * seed + k, n, amplitude=2.0) for k, n in ((1, 120), (2, 720)))
+        train, test = (easy_recording(10 * seed + k, n, amplitude=4.0) for k, n in ((1, 120), (2, 720)))
         decoder = Decoder.fit(train)
         late = test.events.character >= 3
         aucs = []
@@ -252,8 +255,7 @@ def test_later_characters_are_scored_better():
             score = np.concatenate([one.flashes.score for one in found])
             aucs.append(roc_auc_score(test.events.target[late], score[late]))
         better.append(aucs[1] - aucs[0])
-    assert np.mean(better) > 0.01
-    assert min(better) > 0
+    assert min(better) > 0.005
 
 
 def test_channels_that_the_decoder_does_not_use_stay_unused(calibration, new):
@@ -364,3 +366,13 @@ def test_a_learner_belongs_to_its_decoder(decoder, calibration, new):
     ):
         with pytest.raises(ValueError, match="The learner was made for another decoder"):
             spelling()
+
+
+def test_a_decoder_of_several_subjects_cannot_learn():
+    recordings = [replace(easy_recording(seed, 120), subject=name) for seed, name in enumerate("AB")]
+    design = prepare(recordings)
+    joint = CohortDecoder.from_design(
+        design, classifier=MultiTaskGroupSVCCV(alphas=2, similarities=[0.1], cv=InOrder(2))
+    )
+    with pytest.raises(ValueError, match=r"fitted together with those of other subjects\. Train one on"):
+        LetterLearner(joint.of_subject("A"), recordings[0])

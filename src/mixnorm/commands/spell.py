@@ -74,8 +74,8 @@ class _Result:
     "calibration",
     multiple=True,
     metavar="CALIBRATION",
-    help="Learn from every spelled character, without its labels; needs the recordings that MODEL was trained on (give "
-    "the option once for each).",
+    help="Learn from every spelled character, without its labels; needs the recordings that MODEL was trained on "
+    "(give the option once for each).",
 )
 @click.option("--repetitions", type=click.IntRange(1), help="Use this many complete repetitions of every character.")
 @click.option("--stop", type=float, metavar="P", help="Stop when a symbol has this probability, for example 0.95.")

@@ -9,10 +9,10 @@ flash j of a spelled character c is a target with the probability
 M: the classifier is fitted to the calibration trials, with their labels and the weight 1, and to every spelled flash
 twice: as a target with the weight q_j and as a non-target with the weight 1 − q_j.
 
-Whether this made the classifier better is not known from spelled flashes: it always agrees with them more and more.
-Calibration trials tell. Each fold of them is scored by a fit to the other folds and all spelled flashes, and from these
-scores the sigmoid is fitted that says how probable a symbol is. Where wrong letters were learned, it becomes flat, and
-so do the probabilities of the next symbols.
+Spelled flashes do not show whether this made the classifier better, because it is fitted to what it read itself.
+Calibration trials do. Each fold of them is scored by a fit to the other folds and all spelled flashes, and the sigmoid
+that says how probable a symbol is (`Decoder.evidence`) is fitted to these scores. Where wrong letters were learned,
+its slope is small, and the next symbols are less probable.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from mixnorm.eeg.speller import Speller
 from mixnorm.eeg.splitting import InOrder
 from mixnorm.estimators.svc_cv import GroupSVCCV
 
-#: alpha is multiplied by (weight of the calibration trials / weight of all trials) to this power: more trials need less
-#: regularisation. Chosen on development splits of uam-p300 (docs/letters.md), like the number of steps.
+#: alpha is multiplied by (weight of the calibration trials / weight of all trials) to this power: more trials need
+#: less regularisation. Chosen on development splits of uam-p300 (docs/letters.md), like the single step.
 ALPHA_POWER = 0.5
 #: A label that is less probable than this is not learned from; otherwise every flash would be fitted twice.
 LEAST_WEIGHT = 1e-3
@@ -115,6 +115,11 @@ class LetterLearner:
 
     def __init__(self, decoder: Decoder, calibration: Any) -> None:
         _ = decoder.evidence  # an error for a decoder without calibration
+        if not hasattr(decoder.classifier, "window_share_"):  # which every fit of one subject sets
+            raise ValueError(
+                "This decoder cannot learn: its classifier was fitted together with those of other subjects. Train "
+                "one on the recordings of the subject with `mixnorm train`."
+            )
         self.n_learned = 0
         self._first = self._decoder = decoder
         X, y, groups = _labelled(decoder, as_recordings(calibration))

@@ -204,8 +204,11 @@ class StreamSpeller:
         return [self._take(*self._waiting.pop(one.onset), one.trial) for one in ready]
 
     def _take(self, number: int, code: int, trial: NDArray[np.float64] | None) -> StreamLetter:
-        """Score a flash and take it. Windows are complete in the order of the onsets: those of a character before
-        those of the next one, so that all flashes are scored by the same classifiers as in a file."""
+        """Score a flash and take it.
+
+        Windows are complete in the order of the onsets: those of a character before those of the next one, so that
+        all flashes are scored by the same classifiers as in a file.
+        """
         if number != self._letters.number:
             self._learn()
         score = float("nan") if trial is None else (self._learner or self._decoder).score_trial(trial)

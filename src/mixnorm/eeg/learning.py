@@ -122,10 +122,11 @@ class LetterLearner:
             )
         self.n_learned = 0
         self._first = self._decoder = decoder
+        # channels that the decoder does not use are constant in these trials, so that no fit gives them a weight
         X, y, groups = _labelled(decoder, as_recordings(calibration))
         self._limits = decoder.preparation.scaler().fit(X)
         kept = self._limits.accepted(X, y)
-        self._calibrating = Calibrating(self._scaled(X[kept]), y[kept], groups[kept])
+        self._calibrating = Calibrating(decoder.scaler.transform(X[kept]), y[kept], groups[kept])
         self._characters: list[SpelledFlashes] = []
 
     @property
@@ -172,7 +173,8 @@ class LetterLearner:
         if usable.any():
             usable[usable] = self._limits.accepted(trials[usable])
         if usable.any():
-            self._characters.append(SpelledFlashes(self._scaled(trials[usable]), codes[usable], speller, prior))
+            X = self._first.scaler.transform(trials[usable])
+            self._characters.append(SpelledFlashes(X, codes[usable], speller, prior))
 
     def score_trial(self, trial: NDArray[np.float64]) -> float:
         """Score of one prepared trial (n_channels, n_times) by the current decoder; NaN for a trial with NaN.
@@ -188,12 +190,6 @@ class LetterLearner:
             The score.
         """
         return self.decoder.score_trial(trial) if np.isfinite(trial).all() else float("nan")
-
-    def _scaled(self, trials: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Scaled trials. Channels that the decoder does not use are zero, so that a fit does not use them either."""
-        scaled = np.zeros_like(trials)
-        scaled[:, self._first.used] = self._first.scaler.transform(trials)[:, self._first.used]
-        return scaled
 
 
 def fit_with_probabilities(

@@ -187,8 +187,12 @@ class StreamDecoder:
 
         Parameters
         ----------
-        chunk, events, lost
-            As in `push`.
+        chunk : (n_channels, n_samples) array
+            In `unit`.
+        events : iterable of int
+            Onsets within this chunk.
+        lost : int
+            Number of samples that were lost between the last chunk and this one.
 
         Returns
         -------

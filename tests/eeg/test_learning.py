@@ -312,6 +312,14 @@ def test_a_stream_learns_the_bits_of_the_file(decoder, calibration, new, size, s
     assert [one.probability for one in plain] != [one.probability for one in whole]
 
 
+def test_a_stream_goes_on_with_what_was_learned_before(decoder, calibration, new):
+    whole = spell(decoder, [new, new], SPELLER, Stopping(), learner=LetterLearner(decoder, calibration))
+    learner = LetterLearner(decoder, calibration)
+    spell(decoder, [new], SPELLER, Stopping(), learner=learner)
+    items = push_in_chunks(StreamSpeller(decoder, SPELLER, Stopping(), learner=learner), new)
+    assert [item.probability for item in items[59::60]] == [one.probability for one in whole[6:]]
+
+
 def test_a_sparse_decoder_learns_the_same_on_a_stream(calibration, new):
     sparse = Decoder.fit(calibration, classifier=default_classifier("gsvm-2", max_sensors=2))
     whole = spell(sparse, [new], SPELLER, Stopping(), learner=LetterLearner(sparse, calibration))

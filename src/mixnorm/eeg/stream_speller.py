@@ -143,11 +143,12 @@ class StreamSpeller:
         codes: Iterable[int] | None = None,
         learner: LetterLearner | None = None,
     ) -> None:
-        if learner is not None:
-            learner.check_decoder(decoder)
         self._decoder, self._speller, self._learner = decoder, speller, learner
         self._used: list[tuple[int, NDArray[np.float64]]] = []  # code and trial of flashes to learn from
         self._letters = ScoredLetters(decoder, speller, stopping, prior, codes)
+        if learner is not None:
+            learner.check_decoder(decoder)
+            self._letters.evidence = learner.decoder.evidence  # it may have learned before
         self._stream = StreamDecoder(decoder, ch_names)
         self._n_samples = 0
         self._waiting: dict[int, tuple[int, int]] = {}  # onset → number of the character, flash code

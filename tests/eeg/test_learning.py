@@ -25,7 +25,7 @@ from mixnorm.eeg import (
     prepare,
     spell,
 )
-from mixnorm.eeg.learning import ALPHA_POWER, Calibrating, SpelledFlashes, fit_with_probabilities
+from mixnorm.eeg.learning import Calibrating, SpelledFlashes, fit_with_probabilities
 from mixnorm.estimators.calibration import fit_sigmoid
 from spellers import easy_recording, push_in_chunks, with_events
 
@@ -110,7 +110,7 @@ def test_the_fit_minimises_the_expected_loss(svm):
     spelled, _ = trials(24, seed=1)
     q = np.random.default_rng(2).random(24)
     found = fit_with_probabilities(like, Calibrating(X, y, np.arange(40) // 8), spelled, q)
-    alpha = like.alpha_ * (40 / 64) ** ALPHA_POWER
+    alpha = like.alpha_ * 40 / 64
     flat, more, signs = X.reshape(40, -1), spelled.reshape(24, -1), np.where(y == 1, 1, -1)
 
     def objective(point):
@@ -133,7 +133,7 @@ def test_sure_letters_are_labels(method):
     calibrating = Calibrating(X[:24], y[:24], np.arange(24) // 4)
     found = fit_with_probabilities(like, calibrating, X[24:], y[24:].astype(float))
     settings = {"svm": {"penalty": "l2"}, "svm-noise": {"penalty": "l2", "noise": "evoked"}, "gsvm-2": {}}[method]
-    labelled = GroupSVC(like.alpha_ * 0.5**ALPHA_POWER, **settings).fit(X, y, sample_weight=np.ones(48))
+    labelled = GroupSVC(like.alpha_ / 2, **settings).fit(X, y, sample_weight=np.ones(48))
     np.testing.assert_allclose(found.coef_, labelled.coef_, rtol=1e-4, atol=1e-6)
 
 
@@ -145,7 +145,7 @@ def test_the_sigmoid_is_that_of_calibration_trials_that_were_held_out(svm):
     scores = np.empty(40)
     for test in (np.arange(16), np.arange(16, 32), np.arange(32, 40)):  # five characters in three folds
         train = np.setdiff1d(np.arange(40), test)
-        model = GroupSVC(like.alpha_ * (40 / 64) ** ALPHA_POWER, penalty="l2").fit(
+        model = GroupSVC(like.alpha_ * 40 / 64, penalty="l2").fit(
             np.concatenate([X[train], spelled, spelled]),
             np.concatenate([y[train], np.ones(24), np.zeros(24)]),
             sample_weight=np.concatenate([np.ones(len(train)), q, 1 - q]),
@@ -184,7 +184,7 @@ def test_a_step_is_expectation_and_maximisation(decoder, calibration):
         scores = [current.classifier.decision_function(part) for part in parts]
         q = np.concatenate([enumerated(codes, own, current.evidence, [0.25] * 4) for own in scores])
         own = np.concatenate(parts)
-        alpha = decoder.classifier.alpha_ * (120 / (120 + n)) ** ALPHA_POWER
+        alpha = decoder.classifier.alpha_ * 120 / (120 + n)
         expected = GroupSVC(alpha, penalty="l2", noise="evoked").fit(
             np.concatenate([X, own, own]),
             np.concatenate([y, np.ones(n), np.zeros(n)]),

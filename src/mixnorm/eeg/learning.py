@@ -7,7 +7,8 @@ flash j of a spelled character c is a target with the probability
     q_j = Σ_s P(s | flashes of c) [the code of j lights s] .
 
 M: the classifier is fitted to the calibration trials, with their labels and the weight 1, and to every spelled flash
-twice: as a target with the weight q_j and as a non-target with the weight 1 − q_j.
+twice: as a target with the weight q_j and as a non-target with the weight 1 − q_j. More steps, or smaller weights for
+characters that are less sure, made no difference on development splits (docs/letters.md).
 
 Spelled flashes do not show whether this made the classifier better, because it is fitted to what it read itself.
 Calibration trials do. Each fold of them is scored by a fit to the other folds and all spelled flashes, and the sigmoid
@@ -34,9 +35,6 @@ from mixnorm.eeg.speller import Speller
 from mixnorm.eeg.splitting import InOrder
 from mixnorm.estimators.svc_cv import GroupSVCCV
 
-#: alpha is multiplied by (weight of the calibration trials / weight of all trials) to this power: more trials need
-#: less regularisation. Chosen on development splits of uam-p300 (docs/letters.md), like the single step.
-ALPHA_POWER = 0.5
 #: A label that is less probable than this is not learned from; otherwise every flash would be fitted twice.
 LEAST_WEIGHT = 1e-3
 
@@ -197,8 +195,8 @@ def fit_with_probabilities(
 ) -> GroupSVCCV:
     """Fit a classifier to labelled trials, and to spelled ones (m, n_channels, n_times) with probabilities q (m,).
 
-    It has the chosen settings of another one, `like`; only alpha is reduced for the larger number of trials. Folds are
-    made of labelled trials alone: the spelled ones are in the training part of every fold, and never calibrate.
+    It has the chosen settings of another one, `like`, with alpha divided by the sum of weights per labelled trial. Folds
+    are made of labelled trials alone: the spelled ones are in the training part of every fold, and never calibrate.
     """
     n, m = len(calibrating), len(spelled)
     weights = np.concatenate([np.ones(n), q, 1 - q])
@@ -209,7 +207,8 @@ def fit_with_probabilities(
     folds = InOrder().split(calibrating.X, groups=calibrating.groups)
     chosen = {name: getattr(like, f"{name}_", getattr(like, name)) for name in ("q", "ridge", "window_share")}
     model = clone(like).set_params(
-        alphas=[like.alpha_ * (n / weights.sum()) ** ALPHA_POWER],
+        # beside the sum of the losses, of which the objective has the mean, the penalty stays what it was
+        alphas=[like.alpha_ * n / weights.sum()],
         cv=[(np.concatenate([train, others]), test) for train, test in folds],
         max_sensors=None,  # the electrodes are those that `like` chose
         **chosen,

@@ -195,7 +195,7 @@ def fit_with_probabilities(
 ) -> GroupSVCCV:
     """Fit a classifier to labelled trials, and to spelled ones (m, n_channels, n_times) with probabilities q (m,).
 
-    It has the chosen settings of another one, `like`, with alpha divided by the sum of weights per labelled trial. Folds
+    It has the chosen settings of another one, `like`, with alpha divided by the total weight per labelled trial. Folds
     are made of labelled trials alone: the spelled ones are in the training part of every fold, and never calibrate.
     """
     n, m = len(calibrating), len(spelled)

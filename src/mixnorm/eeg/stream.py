@@ -200,10 +200,12 @@ class StreamDecoder:
             In the order of the onsets.
         """
         chunk, onsets = self._checked(chunk), sorted(int(event) for event in events)
+        # An event of a later chunk belongs to that chunk; late ones, with a negative onset, are allowed.
         if onsets and onsets[-1] >= chunk.shape[1]:
             raise ValueError(f"Events must lie in 0 … {chunk.shape[1] - 1}, but got {onsets}.")
         if lost < 0:
             raise ValueError(f"The number of lost samples must not be negative, but got {lost}.")
+        # First the gap: its samples come before those of the chunk, and windows that end in it are complete now.
         found = self._skip(lost)
         self._pending = sorted([*self._pending, *(self.n_samples + onset for onset in onsets)])
         self._append(self._filter.push(self._read(chunk)))
@@ -229,6 +231,7 @@ class StreamDecoder:
         if lost == 0:
             return []
         self._filter.skip(lost)
+        # No window reaches further back than this, so that further lost samples need not be stored, only counted.
         longest = self._grid.stop - min(self._grid.start, 0) + self._late
         self._append(np.full((len(self._used), min(lost, longest)), np.nan))
         found = self._ready()
@@ -240,6 +243,7 @@ class StreamDecoder:
         signal = chunk[self._order]
         if self._factor != 1.0:
             signal = signal * self._factor
+        # NaN compares as False, so that NaN, infinities and damaged values all become NaN.
         with np.errstate(invalid="ignore"):
             signal[~(np.abs(signal) <= LARGEST)] = np.nan
         signal, names = re_referenced(signal, self._names, self._decoder.preparation)
@@ -250,8 +254,10 @@ class StreamDecoder:
         found = []
         while self._pending and self._pending[0] + self._grid.stop <= self.n_samples:
             found.append(self._prepared(self._pending.pop(0)))
+        # Kept are the window of the first pending event, and what a late event may still ask for.
         keep_from = min([self.n_samples - self._late, *self._pending[:1]]) + min(self._grid.start, 0)
         drop = max(0, keep_from - self._begin)
+        # a view would keep the whole former buffer in memory
         self._buffer, self._begin = self._buffer[:, drop:].copy(), self._begin + drop
         return found
 
@@ -265,6 +271,7 @@ class StreamDecoder:
         lost = np.isnan(window)
         if lost.any():
             return StreamTrial(onset, None, self._why_lost(lost))
+        # zero in channels without a weight, as `Decoder.score_used` has it: then the bits are the same
         trial = np.zeros((len(self._decoder.feature_names), len(grid.first)))
         trial[self._used] = grid.reduce(window)
         return StreamTrial(onset, trial, self._oddity(trial))
@@ -288,6 +295,7 @@ class StreamDecoder:
         scale = self._decoder.scaler.scale_[self._used]
         if not self._used:
             return None
+        # The median over channels: one bad electrode does not mean that the unit is wrong.
         ratio = float(np.median(np.abs(trial[self._used]).max(axis=1) / scale))
         if not ratio:
             return "the signal is constant"

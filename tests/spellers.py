@@ -31,6 +31,27 @@ def with_events(recording, keep=slice(None), **changes):
     return replace(recording, events=Events(**(columns | changes)))
 
 
+def push_in_chunks(stream, recording, size=1000):
+    """All letters of a `StreamSpeller` from a recording; a chunk of two characters is pushed in two parts."""
+    events, items, number = recording.events, [], 0
+    for begin in range(0, recording.signal.shape[1], size):
+        inside = np.flatnonzero((events.onset >= begin) & (events.onset < begin + size))
+        cuts = [*np.flatnonzero(np.diff(events.character[inside], prepend=number) > 0), len(inside)]
+        start = begin
+        for place, cut in enumerate(cuts):
+            part = inside[(cuts[place - 1] if place else 0) : cut]
+            end = min(begin + size, recording.signal.shape[1])
+            stop = int(events.onset[inside[cut]]) if cut < len(inside) else end
+            flashes_now = [(int(events.onset[k]) - start, int(events.stimulus[k])) for k in part]
+            if start < stop:
+                items += stream.push(recording.signal[:, start:stop], flashes_now)
+            start = stop
+            if cut < len(inside):
+                stream.next_character()
+                number += 1
+    return items
+
+
 def write_mat(path, recording):
     """A MATLAB file in the layout of BCI competition II, with any number of channels."""
     states = np.zeros((3, recording.signal.shape[1]), dtype=np.uint8)

@@ -176,3 +176,50 @@ def test_a_recording_without_codes_says_what_is_needed(folder, tmp_path):
     done = run_without_rate(spell_command, folder / "me.mixnorm", tmp_path / "trig.mat", code=1)
     assert "it has no flash codes" in done.stderr
     assert "StimulusCode in BCI2000" in done.stderr
+
+
+def test_learning_needs_the_calibration_again_and_counts_characters(folder):
+    asked = folder / "me.mixnorm", folder / "online.mat", "--matrix", "6x6", "--repetitions", 1
+    plain = json.loads(run(spell_command, *asked, "--json").stdout)
+    assert plain["learned"] is None
+    learn = "--learn", folder / "calibration.mat"
+    found = json.loads(run(spell_command, *asked, *learn, "--json").stdout)
+    assert found["learned"] == 2  # nothing was spelled after the third character
+    assert found["text"] == plain["text"]
+    first, second = ([one["probability"] for one in report["characters"]] for report in (plain, found))
+    assert first[0] == second[0]
+    assert first[1:] != second[1:]
+    both = json.loads(run(spell_command, *asked[:2], folder / "one.mat", *asked[2:], *learn, "--json").stdout)
+    assert both["learned"] == 3
+    assert "learned from 2 characters" in run(spell_command, *asked, *learn).stdout
+    assert "learned" not in run(spell_command, *asked).stdout
+
+
+def test_learning_from_two_recordings_and_with_few_electrodes(folder, tmp_path):
+    run(train, folder / "calibration.mat", folder / "one.mat", "-o", tmp_path / "two.mixnorm", "--max-sensors", 2)
+    learn = "--learn", folder / "calibration.mat", "--learn", folder / "one.mat"
+    done = run(spell_command, tmp_path / "two.mixnorm", folder / "online.mat", *learn, "--json")
+    found = json.loads(done.stdout)
+    assert (found["learned"], found["text"]) == (2, found["true_text"])
+
+
+def test_calibration_that_does_not_fit_is_named(folder, tmp_path):
+    write_mat(tmp_path / "three.mat", easy_recording(3, 120, n_channels=3, n_informative=3))
+    asked = folder / "me.mixnorm", folder / "online.mat", "--learn"
+    done = run(spell_command, *asked, tmp_path / "three.mat", "--json", code=1)
+    assert done.stdout == ""
+    assert "three.mat: channels that the model needs are missing: ch4" in done.stderr
+    done = run(spell_command, *asked, tmp_path / "none.mat", code=1)
+    assert "none.mat" in done.stderr
+    fast = CliRunner().invoke(spell_command, [*map(str, (*asked, folder / "one.mat")), "--sfreq", "128"])
+    assert fast.exit_code == 1
+    assert "one.mat: its rate is 128 Hz, that of the model 256 Hz" in fast.stderr
+    design = prepare(easy_recording(0, 120), load(folder / "me.mixnorm").preparation)
+    arrays = {"X": design.X, "ch_names": np.array([f"ch{k + 1}" for k in range(4)]), "times": design.times}
+    arrays |= {"stimulus": design.stimulus, "character": design.character}
+    for name, y in (("known", design.y), ("blind", np.full(len(design), -1))):
+        np.savez(tmp_path / f"{name}.npz", y=y, **arrays)
+    run_without_rate(train, tmp_path / "known.npz", "-o", tmp_path / "me.mixnorm")
+    files = tmp_path / "me.mixnorm", tmp_path / "known.npz", "--learn", tmp_path / "blind.npz"
+    done = run_without_rate(spell_command, *files, code=1)
+    assert "blind.npz: 120 of its 120 flashes have no label ('target')" in done.stderr

@@ -26,7 +26,7 @@ from mixnorm.eeg import (
 from mixnorm.eeg.evidence import USUAL_CORRELATION, FlashEvidence
 from mixnorm.eeg.spelling import Flashes, Spelled, Trace, follow, spell_character, speller_of, true_symbol
 from mixnorm.eeg.spelling_rates import Timing, accuracy_by_repetition, rates
-from spellers import easy_recording, spelling_of, with_events
+from spellers import easy_recording, push_in_chunks, spelling_of, with_events
 
 SPELLER = MATRICES["6x6"]
 TWO = Speller.of_matrix(["AB", "CD"], rows=[1, 2], columns=[3, 4])
@@ -256,23 +256,8 @@ def test_a_stream_gives_the_bits_of_the_file(decoder, new, size):
     stopping = Stopping(0.9)
     whole = spell(decoder, [new], SPELLER, stopping)
     stream = StreamSpeller(decoder, SPELLER, stopping)
-    events, items, number = new.events, [], 0
-    for begin in range(0, new.signal.shape[1], size):
-        inside = np.flatnonzero((events.onset >= begin) & (events.onset < begin + size))
-        cuts = [*np.flatnonzero(np.diff(events.character[inside], prepend=number) > 0), len(inside)]
-        # a chunk may hold flashes of two characters: it is pushed in two parts
-        start = begin
-        for place, cut in enumerate(cuts):
-            part = inside[(cuts[place - 1] if place else 0) : cut]
-            stop = int(events.onset[inside[cut]]) if cut < len(inside) else min(begin + size, new.signal.shape[1])
-            flashes_now = [(int(events.onset[k]) - start, int(events.stimulus[k])) for k in part]
-            if start < stop:
-                items += stream.push(new.signal[:, start:stop], flashes_now)
-            start = stop
-            if cut < len(inside):
-                stream.next_character()
-                number += 1
-    assert len(items) == len(events)
+    items = push_in_chunks(stream, new, size)
+    assert len(items) == len(new.events)
     expected = []
     for one in whole:
         n = one.n_flashes

@@ -23,6 +23,7 @@ from mixnorm.eeg import (
     MATRICES,
     Decoder,
     EpochedRecording,
+    LetterLearner,
     LetterPrior,
     Recording,
     Spelled,
@@ -55,6 +56,7 @@ class _Result:
     accuracy: list[float] | None
     by_repetition: list[Rates] | None
     by_threshold: list[Rates] | None
+    learned: int | None  # characters that were learned from; None: without --learn
 
 
 @click.command(name="spell")
@@ -67,6 +69,14 @@ class _Result:
     f"{DEFAULT_MATRIX}].",
 )
 @click.option("--prior", type=click.Path(exists=True, dir_okay=False), help="Text file that letters are learned from.")
+@click.option(
+    "--learn",
+    "calibration",
+    multiple=True,
+    metavar="CALIBRATION",
+    help="Learn from every spelled character, without its labels; needs the recordings that MODEL was trained on "
+    "(give the option once for each).",
+)
 @click.option("--repetitions", type=click.IntRange(1), help="Use this many complete repetitions of every character.")
 @click.option("--stop", type=float, metavar="P", help="Stop when a symbol has this probability, for example 0.95.")
 @click.option(
@@ -82,7 +92,12 @@ class _Result:
 @reading_options
 @json_option
 def spell_command(
-    model: Path, recordings: tuple[str, ...], figure: Path | None, as_json: bool, **options: Any
+    model: Path,
+    recordings: tuple[str, ...],
+    calibration: tuple[str, ...],
+    figure: Path | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Spell RECORDINGS with MODEL: the text, and for every character how probable its symbol is."""
     with messages():
@@ -93,10 +108,11 @@ def spell_command(
         if figure is not None:
             check_writable(figure, "--figure")
         decoder = _decoder(model)
+        learner = _learner(decoder, calibration, options)
         runs = read_recordings(*recordings, **read_options(options))
         speller = _speller(matrix, runs)
         letters = None if prior is None else LetterPrior.from_file(prior, speller.symbols)
-        result = _result(decoder, runs, speller, stopping, letters, times)
+        result = _result(decoder, runs, speller, stopping, letters, learner, times)
         if figure is not None:
             _draw(result, figure)
     if as_json:
@@ -125,6 +141,13 @@ def _decoder(model: Path) -> Decoder:
     return decoder
 
 
+def _learner(decoder: Decoder, calibration: Sequence[str], options: dict[str, Any]) -> LetterLearner | None:
+    """What learns from the spelled characters, beside labelled recordings; None: nothing does."""
+    if not calibration:
+        return None
+    return LetterLearner(decoder, read_recordings(*calibration, **read_options(options | {"unlabelled": False})))
+
+
 def _speller(matrix: str | None, runs: Sequence[Recording | EpochedRecording]) -> Speller:
     if matrix is not None:
         return Speller.named(matrix)
@@ -147,13 +170,14 @@ def _result(
     speller: Speller,
     stopping: Stopping,
     prior: LetterPrior | None,
+    learner: LetterLearner | None,
     times: tuple[float | None, float | None],
 ) -> _Result:
     spelled: list[Spelled] = []
     with progress(len(runs), "recordings") as bar:
         # one by one for the progress bar; characters do not go across recordings
         for run in runs:
-            spelled += spell(decoder, [run], speller, stopping, prior)
+            spelled += spell(decoder, [run], speller, stopping, prior, learner)
             bar.update()
     timing = _timing(spelled, *times)
     return _Result(
@@ -164,6 +188,7 @@ def _result(
         accuracy_by_repetition(spelled, speller),
         rates_by_repetition(spelled, speller, timing),
         rates_by_threshold(spelled, speller, timing, stopping),
+        None if learner is None else learner.n_learned,
     )
 
 
@@ -192,6 +217,7 @@ def _document(result: _Result) -> dict[str, Any]:
         "by_threshold": result.by_threshold and [asdict(one) for one in result.by_threshold],
         "interval": result.timing and result.timing.interval,
         "pause": result.timing and result.timing.pause,
+        "learned": result.learned,
     }
 
 
@@ -216,6 +242,8 @@ def _text(result: _Result) -> str:
         runner = f"{one.runner_up} {one.runner_up_probability:.3f}"
         mark = "–" if one.true_symbol is None else one.true_symbol + ("" if one.symbol == one.true_symbol else " !")
         lines.append(f"{one.symbol:6}  {one.probability:11.3f}  {runner:13}  {one.n_flashes:7d}  {mark}")
+    if result.learned is not None:
+        lines += ["", f"learned from {result.learned} characters"]
     for title, found in (("repetitions", result.by_repetition), ("stop at", result.by_threshold)):
         lines += _rates_lines(title, found) if found else []
     return "\n".join(lines)

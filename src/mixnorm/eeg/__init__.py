@@ -13,6 +13,7 @@ from mixnorm.eeg.design import Design, default_preparation, prepare
 from mixnorm.eeg.event_scores import Scores
 from mixnorm.eeg.events import Events
 from mixnorm.eeg.evidence import FlashEvidence, Posterior
+from mixnorm.eeg.learning import LetterLearner
 from mixnorm.eeg.letter_prior import LetterPrior
 from mixnorm.eeg.positions import electrode_positions
 from mixnorm.eeg.preparation import PRESETS, Preparation
@@ -53,6 +54,7 @@ __all__ = [
     "Events",
     "FlashEvidence",
     "InOrder",
+    "LetterLearner",
     "LetterPrior",
     "Parts",
     "Posterior",

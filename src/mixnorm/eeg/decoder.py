@@ -16,6 +16,7 @@ from mixnorm.eeg.decoder_schema import NESTED, check_decoder, nested_classifier,
 from mixnorm.eeg.design import Design, default_preparation, prepare
 from mixnorm.eeg.event_scores import Scores
 from mixnorm.eeg.evidence import USUAL_CORRELATION, FlashEvidence, flash_correlation
+from mixnorm.eeg.left_out import LeftOut
 from mixnorm.eeg.preparation import Preparation
 from mixnorm.eeg.readers.dispatch import read_recording
 from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
@@ -289,7 +290,43 @@ class Decoder:
         """
         recording = self.matched(read_recording(recording))
         events, faults = recording.events, faults_in(recording, self.preparation)
+        X, left_out = self._cut(recording)
         score = np.full(len(events), np.nan)
+        score[faults.usable] = [self.score_used(trial) for trial in X]
+        per_second = recording.sfreq if isinstance(recording, Recording) else 1.0
+        return Scores(
+            onset=events.onset / per_second,
+            score=score,
+            target=events.target,
+            stimulus=events.stimulus,
+            character=events.character,
+            reason=faults.reasons(),
+            left_out=left_out,
+        )
+
+    def trials(self, recording: Any) -> NDArray[np.float64]:
+        """Prepare every event of a recording, as `predict` does, for `score_trial` and `LetterLearner`.
+
+        Parameters
+        ----------
+        recording : recording, path, `mne.io.Raw`, `mne.Epochs` or mapping of arrays with names
+            As in `predict`.
+
+        Returns
+        -------
+        (n_events, n_channels, n_times) array
+            Not yet scaled, channels in the order of `feature_names`; those that the classifier does not use are 0.
+            NaN where a trial cannot be used.
+        """
+        recording = self.matched(read_recording(recording))
+        found = np.full((len(recording.events), len(self.feature_names), len(self.times)), np.nan)
+        usable = np.flatnonzero(faults_in(recording, self.preparation).usable)
+        found[usable] = 0.0
+        found[usable[:, None], self.used] = self._cut(recording)[0]
+        return found
+
+    def _cut(self, recording: Recording | EpochedRecording) -> tuple[NDArray[np.float64], LeftOut]:
+        """Usable trials of the channels in `used`, (n_usable, n_used, n_times), and which trials are left out."""
         with warnings.catch_warnings():
             # `reason` and `left_out` say which events have no score.
             warnings.filterwarnings("ignore", ".*trials are left out", RuntimeWarning)
@@ -303,19 +340,10 @@ class Decoder:
             )
         # A recording may have the channels in any order, and need not have those without a weight.
         rows = [part.ch_names.index(self.feature_names[feature]) for feature in self.used]
+        X = part.X[:, rows]
         if self.preparation.scaling != "none":  # which learns no scale to compare with
-            check_unit_of(recording.source, part.X[:, rows], self.scaler.scale_[self.used])
-        score[faults.usable] = [self.score_used(trial) for trial in part.X[:, rows]]
-        per_second = recording.sfreq if isinstance(recording, Recording) else 1.0
-        return Scores(
-            onset=events.onset / per_second,
-            score=score,
-            target=events.target,
-            stimulus=events.stimulus,
-            character=events.character,
-            reason=faults.reasons(),
-            left_out=part.left_out,
-        )
+            check_unit_of(recording.source, X, self.scaler.scale_[self.used])
+        return X, part.left_out
 
     def score_used(self, trial: NDArray[np.float64]) -> float:
         """Score of one prepared trial of the channels in `used` (n_used, n_times).

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixnorm.eeg.decoder import Decoder, Scores
 from mixnorm.eeg.evidence import FlashEvidence, Posterior
+from mixnorm.eeg.learning import LetterLearner
 from mixnorm.eeg.left_out import LeftOut
 from mixnorm.eeg.letter_prior import LetterPrior
 from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording, RecordingError
@@ -95,7 +96,8 @@ class Flashes:
     """The flashes of one character, in order.
 
     `code`, `score`, `target` (n,); `onset` (n,) in seconds, or None for epochs, which have no times; `letter`: the
-    attended symbol where the recording names it; `where` describes the character in messages.
+    attended symbol where the recording names it; `where` describes the character in messages; `event` (n,): their
+    numbers among the events of the recording.
     """
 
     code: NDArray[np.int64] = field(repr=False)
@@ -104,6 +106,7 @@ class Flashes:
     onset: NDArray[np.float64] | None = field(repr=False)
     letter: str | None
     where: str
+    event: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.code)
@@ -200,6 +203,7 @@ def spell(
     speller: Speller,
     stopping: Stopping | None = None,
     prior: LetterPrior | None = None,
+    learner: LetterLearner | None = None,
 ) -> list[Spelled]:
     """Spell recordings, one after the other.
 
@@ -215,6 +219,9 @@ def spell(
         By default all flashes are used.
     prior : LetterPrior, optional
         By default all symbols are equally probable. The context is the text spelled so far in the same recording.
+    learner : LetterLearner, optional
+        Learns from every character, before the first flash of the next one is scored, from the flashes that were
+        used. By default all characters are scored by the same classifier.
 
     Returns
     -------
@@ -224,6 +231,7 @@ def spell(
     See Also
     --------
     StreamSpeller : The same on a stream.
+    LetterLearner : Learns while it spells.
     read_speller : A speller from a matrix file.
     LetterPrior : How likely a letter is after the letters before it.
 
@@ -235,13 +243,23 @@ def spell(
     [True, True]
     """
     evidence, stopping = decoder.evidence, stopping or Stopping()
+    if learner is not None:
+        learner.check_decoder(decoder)
     spelled: list[Spelled] = []
     for recording in recordings:
         text: list[str] = []
         _check_codes(recording, speller)
-        for flashes in characters(recording, decoder.predict(recording)):
+        found = characters(recording, decoder.predict(recording))
+        trials = None if learner is None else decoder.trials(recording)
+        for flashes in found:
             before = None if prior is None else prior.probabilities(text)
+            if learner is not None:
+                own = trials[flashes.event]
+                flashes = replace(flashes, score=np.array([learner.score_trial(trial) for trial in own]))
+                evidence = learner.decoder.evidence
             one = spell_character(flashes, speller, evidence, stopping, before)
+            if learner is not None:
+                learner.add(own[: one.n_flashes], flashes.code[: one.n_flashes], speller, before)
             text.append(one.symbol)
             spelled.append(one)
     return spelled
@@ -342,6 +360,7 @@ def characters(recording: Recording | EpochedRecording, scores: Scores) -> list[
                 onset=None if epochs else scores.onset[mine],
                 letter=None if letters is None else str(letters[mine][0]),
                 where=f"{recording.source}, character {number + 1}",
+                event=np.flatnonzero(mine),
             )
         )
     return found

@@ -50,6 +50,14 @@ class StreamScore(NamedTuple):
     reason: str | None = None
 
 
+class StreamTrial(NamedTuple):
+    """A prepared trial (n_channels, n_times) of an event, not yet scored; None where samples are lost."""
+
+    onset: int
+    trial: NDArray[np.float64] | None
+    reason: str | None = None
+
+
 class StreamDecoder:
     """Run a `Decoder` on chunks of a signal; the scores are bit-identical to those of the whole recording.
 
@@ -172,6 +180,25 @@ class StreamDecoder:
         list of StreamScore
             In the order of the onsets. Every event is returned by one of the calls.
         """
+        return [self._scored(one) for one in self.trials(chunk, events, lost)]
+
+    def trials(self, chunk: ArrayLike, events: Iterable[int] = (), lost: int = 0) -> list[StreamTrial]:
+        """Do what `push` does, but return the prepared trials instead of their scores.
+
+        Parameters
+        ----------
+        chunk : (n_channels, n_samples) array
+            In `unit`.
+        events : iterable of int
+            Onsets within this chunk.
+        lost : int
+            Number of samples that were lost between the last chunk and this one.
+
+        Returns
+        -------
+        list of StreamTrial
+            In the order of the onsets.
+        """
         chunk, onsets = self._checked(chunk), sorted(int(event) for event in events)
         # An event of a later chunk belongs to that chunk; late ones, with a negative onset, are allowed.
         if onsets and onsets[-1] >= chunk.shape[1]:
@@ -179,10 +206,10 @@ class StreamDecoder:
         if lost < 0:
             raise ValueError(f"The number of lost samples must not be negative, but got {lost}.")
         # First the gap: its samples come before those of the chunk, and windows that end in it are complete now.
-        scores = self._skip(lost)
+        found = self._skip(lost)
         self._pending = sorted([*self._pending, *(self.n_samples + onset for onset in onsets)])
         self._append(self._filter.push(self._read(chunk)))
-        return sorted([*scores, *self._ready()])
+        return sorted([*found, *self._ready()], key=lambda one: one.onset)
 
     def _begin_stream(self) -> None:
         self._filter = BridgingFilter(self._sos, len(self._used))
@@ -199,7 +226,7 @@ class StreamDecoder:
     def _append(self, signal: NDArray[np.float64]) -> None:
         self._buffer = np.concatenate([self._buffer, signal], axis=1)
 
-    def _skip(self, lost: int) -> list[StreamScore]:
+    def _skip(self, lost: int) -> list[StreamTrial]:
         """Append lost samples; of a long gap only as many as windows and late events can reach, then count on."""
         if lost == 0:
             return []
@@ -207,9 +234,9 @@ class StreamDecoder:
         # No window reaches further back than this, so that further lost samples need not be stored, only counted.
         longest = self._grid.stop - min(self._grid.start, 0) + self._late
         self._append(np.full((len(self._used), min(lost, longest)), np.nan))
-        scores = self._ready()
+        found = self._ready()
         self._begin += max(0, lost - longest)
-        return scores
+        return found
 
     def _read(self, chunk: NDArray[np.float64]) -> NDArray[np.float64]:
         """The used channels in microvolts, re-referenced; NaN where a sample was lost."""
@@ -223,31 +250,35 @@ class StreamDecoder:
         used = [names.index(self._decoder.feature_names[feature]) for feature in self._used]
         return signal if used == list(range(len(names))) else signal[used]
 
-    def _ready(self) -> list[StreamScore]:
-        scores = []
+    def _ready(self) -> list[StreamTrial]:
+        found = []
         while self._pending and self._pending[0] + self._grid.stop <= self.n_samples:
-            scores.append(self._scored(self._pending.pop(0)))
+            found.append(self._prepared(self._pending.pop(0)))
         # Kept are the window of the first pending event, and what a late event may still ask for.
         keep_from = min([self.n_samples - self._late, *self._pending[:1]]) + min(self._grid.start, 0)
         drop = max(0, keep_from - self._begin)
         # a view would keep the whole former buffer in memory
         self._buffer, self._begin = self._buffer[:, drop:].copy(), self._begin + drop
-        return scores
+        return found
 
-    def _scored(self, onset: int) -> StreamScore:
+    def _prepared(self, onset: int) -> StreamTrial:
         grid, first = self._grid, onset + self._grid.start - self._begin
         if onset + grid.start < 0:
-            return StreamScore(onset, float("nan"), "the window begins before the stream")
+            return StreamTrial(onset, None, "the window begins before the stream")
         if first < 0:
-            return StreamScore(onset, float("nan"), self._why_gone(onset))
+            return StreamTrial(onset, None, self._why_gone(onset))
         window = self._buffer[:, first : first + grid.stop - grid.start]
         lost = np.isnan(window)
         if lost.any():
-            return StreamScore(onset, float("nan"), self._why_lost(lost))
+            return StreamTrial(onset, None, self._why_lost(lost))
         # zero in channels without a weight, as `Decoder.score_used` has it: then the bits are the same
         trial = np.zeros((len(self._decoder.feature_names), len(grid.first)))
         trial[self._used] = grid.reduce(window)
-        return StreamScore(onset, self._decoder.score_trial(trial), self._oddity(trial))
+        return StreamTrial(onset, trial, self._oddity(trial))
+
+    def _scored(self, one: StreamTrial) -> StreamScore:
+        score = float("nan") if one.trial is None else self._decoder.score_trial(one.trial)
+        return StreamScore(one.onset, score, one.reason)
 
     def _why_gone(self, onset: int) -> str:
         late = (self.n_samples - onset) / self._decoder.sfreq

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.evidence import Posterior
+from mixnorm.eeg.learning import LetterLearner
 from mixnorm.eeg.letter_prior import LetterPrior
 from mixnorm.eeg.speller import Speller, SpellerError
 from mixnorm.eeg.spelling import Stopping, best_two
@@ -63,18 +64,20 @@ class ScoredLetters:
         prior: LetterPrior | None = None,
         codes: Iterable[int] | None = None,
     ) -> None:
-        self._speller, self._evidence = speller, decoder.evidence
+        self._speller = speller
+        self.evidence = decoder.evidence  # from the next character on
         self._stopping = stopping or Stopping(threshold=0.95)
         self._prior = prior
         self._codes = frozenset(speller.codes if codes is None else codes)
         self._posterior: Posterior | None = None
-        self._scored = 0  # the character that the posterior belongs to
+        self.number = 0  # the character that the posterior belongs to
+        self.before: NDArray[np.float64] | None = None  # its prior; None: uniform
         self.latest: StreamLetter | None = None
         self.text: list[str] = []
 
     def take(self, number: int, code: int, score: float) -> StreamLetter:
         """Take the score of a flash of a character; return the state after it."""
-        if self._posterior is None or number != self._scored:
+        if self._posterior is None or number != self.number:
             self._begin(number)
         elif self.latest is not None and self.latest.stopped:
             return self.latest
@@ -88,9 +91,9 @@ class ScoredLetters:
         return self.latest
 
     def _begin(self, number: int) -> None:
-        before = None if self._prior is None else self._prior.probabilities(self.text)
-        self._posterior = Posterior(self._speller, self._evidence, before)
-        self._scored, self.latest = number, None
+        self.before = None if self._prior is None else self._prior.probabilities(self.text)
+        self._posterior = Posterior(self._speller, self.evidence, self.before)
+        self.number, self.latest = number, None
 
 
 class StreamSpeller:
@@ -110,6 +113,9 @@ class StreamSpeller:
         Channels of the stream, as in `StreamDecoder`.
     codes : iterable of int, optional
         The codes that flash, which make a repetition complete; by default all of the speller.
+    learner : LetterLearner, optional
+        Learns from every character, as in `spell`. `push` then takes longer where it scores the first flash of a
+        character, because the classifier is fitted there; the windows of the last character are then complete.
 
     See Also
     --------
@@ -135,9 +141,14 @@ class StreamSpeller:
         prior: LetterPrior | None = None,
         ch_names: Sequence[str] | None = None,
         codes: Iterable[int] | None = None,
+        learner: LetterLearner | None = None,
     ) -> None:
-        self._speller = speller
+        self._decoder, self._speller, self._learner = decoder, speller, learner
+        self._used: list[tuple[int, NDArray[np.float64]]] = []  # code and trial of flashes to learn from
         self._letters = ScoredLetters(decoder, speller, stopping, prior, codes)
+        if learner is not None:
+            learner.check_decoder(decoder)
+            self._letters.evidence = learner.decoder.evidence  # it may have learned before
         self._stream = StreamDecoder(decoder, ch_names)
         self._n_samples = 0
         self._waiting: dict[int, tuple[int, int]] = {}  # onset → number of the character, flash code
@@ -186,9 +197,31 @@ class StreamSpeller:
             if int(onset) in codes:
                 raise SpellerError(f"two flashes begin at sample {onset} of a chunk; give every onset once.")
             codes[int(onset)] = int(code)
-        scored = self._stream.push(chunk, list(codes))
+        ready = self._stream.trials(chunk, list(codes))
         # only now, so that a chunk that was refused leaves nothing behind
         self._waiting |= {self._n_samples + onset: (self._number, code) for onset, code in codes.items()}
         self._n_samples += np.shape(chunk)[1]
         self._shown += len(codes)
-        return [self._letters.take(*self._waiting.pop(item.onset), item.score) for item in scored]
+        return [self._take(*self._waiting.pop(one.onset), one.trial) for one in ready]
+
+    def _take(self, number: int, code: int, trial: NDArray[np.float64] | None) -> StreamLetter:
+        """Score a flash and take it.
+
+        Windows are complete in the order of the onsets: those of a character before those of the next one, so that
+        all flashes are scored by the same classifiers as in a file.
+        """
+        if number != self._letters.number:
+            self._learn()
+        score = float("nan") if trial is None else (self._learner or self._decoder).score_trial(trial)
+        decided = self.latest is not None and self.latest.stopped and number == self._letters.number
+        if self._learner is not None and trial is not None and not decided:
+            self._used.append((code, trial))
+        return self._letters.take(number, code, score)
+
+    def _learn(self) -> None:
+        """Add the flashes that the last character was decided on to the learner."""
+        if self._learner is not None and self._used:
+            codes, trials = zip(*self._used, strict=True)
+            self._learner.add(trials, codes, self._speller, self._letters.before)
+            self._letters.evidence = self._learner.decoder.evidence
+        self._used = []

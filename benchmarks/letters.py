@@ -159,6 +159,11 @@ def letter(flashes, speller, evidence):
     }
 
 
+def posterior_less_sum(one):
+    """1 where only the posterior is right, −1 where only the summed scores are, at the numbers in `PARTIAL`."""
+    return np.subtract(one["partial_posterior"], one["partial_summed"], dtype=float)
+
+
 def stop(trace, speller, truth, threshold):
     end, stopped = trace.end(Stopping(threshold))
     return end + 1, bool(stopped), speller.symbols[trace.first[end]] == truth
@@ -317,10 +322,15 @@ def uam(options):
         right.append((name, *(f"{mean:.0f} [{low:.0f}, {high:.0f}]" for mean, low, high in shown)))
         same = all(cells["summed", "repetitions", k] == cells["posterior", "repetitions", k] for k in range(1, 16))
         pairs = [(cells["summed", "flashes", n][0], cells["posterior", "flashes", n][0]) for n in PARTIAL]
-        partial.append((name, *(f"{a:.0f} / {b:.0f}" for a, b in pairs), "yes" if same else "no"))
+        gains = zip(*mean_and_interval(by_subject(own, posterior_less_sum)))
+        shown = [
+            f"{a:.0f} / {b:.0f} ({100 * mean:+.1f} [{100 * low:.1f}, {100 * high:.1f}])"
+            for (a, b), (mean, low, high) in zip(pairs, gains)
+        ]
+        partial.append((name, *shown, "yes" if same else "no"))
     table("Letters right by repetitions (percent)", ("training, method", *map(str, SHOWN)), right)
     heads = ("training, method", *(f"{n} flashes" for n in PARTIAL), "equal after complete repetitions")
-    table("Within repetitions: summed scores / posterior", heads, partial)
+    table("Within repetitions: summed scores / posterior (difference)", heads, partial)
     differences(units)
     calibration_table(units)
     stopping_tables(units)

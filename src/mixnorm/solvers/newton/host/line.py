@@ -74,7 +74,18 @@ def least_along(line: Line, atoms: Atoms, w: np.ndarray, dw: np.ndarray, tau: np
         return line.slope(s) + float(np.vdot(atoms.gradient(w + s * dw, tau), dw))
 
     s = _root(slope, 0.0, 1.0)
-    return s, w + s * dw
+    return s, _without_passed(atoms, w + s * dw, s * dw)
+
+
+def _without_passed(atoms: Atoms, w: np.ndarray, way: np.ndarray) -> np.ndarray:
+    """The point w at the end of a way, exactly zero on groups whose zero lies there as exactly as its length is known.
+
+    A group norm has its kink there. Left beside it, the group would be taken across it and back by every step to come.
+    """
+    if not atoms.penalty.is_norm:
+        return w
+    passed = atoms.norms(w) <= 2 * LINE_TOLERANCE * atoms.norms(way)
+    return np.where(passed[atoms.label], 0.0, w)
 
 
 def _least_among_kinks(line: Line, w: np.ndarray, dw: np.ndarray, tau: np.ndarray) -> tuple[float, np.ndarray]:

@@ -22,6 +22,9 @@ _SMALL_STEP = 1e-10
 #: Halving a bracket gains no such digits: it goes on until the bracket is of the size of the rounding of t^p, in units
 #: of p.
 _SMALL_BRACKET = 4e-15
+#: In units of the largest entry: an N of that size is rounding of a threshold that equals the dual norm, and has no
+#: digits at all.
+_NO_DIGITS = 1e-15
 
 
 def prox_lq(blocks: Array, threshold: Array, q: float) -> Array:
@@ -100,7 +103,7 @@ def _magnitudes(u: Array, tau: Array, q: float) -> Array:
         inside = (N_next >= low) & (N_next <= high)
         N_next = xp.where(inside, N_next, (low + high) / 2)
         step = xp.abs(N_next - N)
-        done = (inside & (step <= _SMALL_STEP * N_next)) | (step <= max(1.0, p) * _SMALL_BRACKET * N_next)
+        done = (inside & (step <= _SMALL_STEP * N_next)) | (step <= max(1.0, p) * _SMALL_BRACKET * N_next + _NO_DIGITS)
         N = N_next
         if bool(xp.all(done | (total == 0))):
             break

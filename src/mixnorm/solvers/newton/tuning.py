@@ -134,6 +134,8 @@ NEAR = 1e-4
 MOST_STEPS, MOST_STEPS_PER_COEFFICIENT = 300, 5
 #: How often a proximal gradient step of all atoms is shortened, by a factor of 4 each, before it is left out.
 SHORTER_STEPS = 12
+#: A straight step that brings this share of the predicted decrease shows that the next one may be damped less.
+KEPT = 0.5
 #: How exactly the length of least value along a step is found, as a share of it, and of the whole step.
 LINE_TOLERANCE, LEAST_LENGTH = 1e-3, 1e-15
 #: Shares of its diagonal that are added to a matrix, one after the other, until it can be factorised.

@@ -22,6 +22,7 @@ from mixnorm.solvers.newton.host.system import (
 from mixnorm.solvers.newton.rules import AtomValues, is_accepted, normal_map_step, penalty_curvature
 from mixnorm.solvers.newton.tuning import (
     HOST,
+    KEPT,
     LEAST_DAMPING,
     MOST_DAMPING,
     REFUSED_FACTOR,
@@ -241,6 +242,9 @@ def _line_search(
     if shortened is None or not shortened.is_whole:
         straight = _straight(problem, position, active, move, tau)
         if straight.value < min(position.value, np.inf if shortened is None else shortened.value):
+            # A step that keeps its promise without the prox was damped too much.
+            if position.value - straight.value > KEPT * decrease:
+                problem.damping = max(problem.damping * HOST.damping_factors[0], LEAST_DAMPING)
             return straight._replace(decrease=decrease)
     problem.damping = min(max(problem.damping * factor, LEAST_DAMPING), MOST_DAMPING)
     return shortened

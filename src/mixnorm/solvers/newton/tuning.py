@@ -136,6 +136,9 @@ MOST_STEPS, MOST_STEPS_PER_COEFFICIENT = 300, 5
 SHORTER_STEPS = 12
 #: A straight step that brings this share of the predicted decrease shows that the next one may be damped less.
 KEPT = 0.5
+#: Steps through the prox of so many times the best length along the straight line, and shorter ones, are tried: of
+#: 500 steps that were accepted, 1 in 100 was longer.
+LONGER_THAN_STRAIGHT = 256.0
 #: How exactly the length of least value along a step is found, as a share of it, and of the whole step.
 LINE_TOLERANCE, LEAST_LENGTH = 1e-3, 1e-15
 #: Shares of its diagonal that are added to a matrix, one after the other, until it can be factorised.

@@ -141,6 +141,8 @@ KEPT = 0.5
 LONGER_THAN_STRAIGHT = 256.0
 #: How exactly the length of least value along a step is found, as a share of it, and of the whole step.
 LINE_TOLERANCE, LEAST_LENGTH = 1e-3, 1e-15
+#: Below this q a coefficient of 1e-3 of its group's norm still has half the slope of a large one.
+NEARLY_L1 = 1.1
 #: Shares of its diagonal that are added to a matrix, one after the other, until it can be factorised.
 RIDGES = tuple(1e-14 * 100.0**k for k in range(12))
 #: So few coefficients may all enter at once, if there are four times as many trials.

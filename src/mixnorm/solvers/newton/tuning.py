@@ -58,7 +58,7 @@ class Tuning:
         The same where atoms still ask to enter: some enter and leave in turn for ever.
     coarse, fine : CoarsePath
         ``fine`` is for q near 1 with fewer trials than features, where too coarse a path ends among edges of the norm,
-        and for another start of a problem that was lost.
+        for tiny alphas with 1 < q < 2, and for another start of a problem that was lost.
     entry_limits : tuple of EntryLimit
         From many trials to few: many groups that enter together must mostly leave again, the more so the fewer trials.
     coefficients_at_once : int
@@ -129,6 +129,9 @@ PLENTY = 3.0
 #: But not where alpha is so small a share of alpha_max: the jump would leave no trial inside the margin, and with the
 #: trials all curvature of the loss would go.
 NEAR = 1e-4
+#: With 1 < q < 2 an alpha below this share of alpha_max is approached by the fine path: at the end of a coarse one
+#: hundreds of steps were needed now and then.
+FAINT = 1e-6
 #: Steps for one alpha after which another start is more likely to help than more steps: the larger of a number and so
 #: many for every coefficient.
 MOST_STEPS, MOST_STEPS_PER_COEFFICIENT = 300, 5

@@ -31,6 +31,7 @@ from mixnorm.solvers.newton.tuning import (
     ALIKE,
     CUT_STEPS,
     DAMPING,
+    FAINT,
     HOST,
     INNER_STEPS,
     INTERCEPT_STEPS,
@@ -127,7 +128,8 @@ class Problem:
         point, top = self._zero_model(point)
         if self._may_jump and alpha >= NEAR * top:
             return point, 0
-        is_fine = 1 < self.q < 1.2 and self.p.shape[1] < self.Z.shape[2]
+        few_trials = self.p.shape[1] < self.Z.shape[2]
+        is_fine = 1 < self.q < 2 and (alpha < FAINT * top or (self.q < 1.2 and few_trials))
         return self._go_down(top, alpha, point, HOST.fine if is_fine else HOST.coarse, max_iter)
 
     def restart(self, alpha: float, max_iter: int) -> tuple[Point, int]:

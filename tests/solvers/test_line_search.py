@@ -89,8 +89,7 @@ def test_a_coefficient_whose_zero_is_the_minimum_is_exactly_zero_where_q_is_near
 
 
 def test_coefficients_of_the_l2_penalty_have_no_kink():
-    args, passing = through_zero(GroupNorm(2.0), group=True)
-    line, atoms, w, dw, weight = args
+    (line, atoms, w, dw, weight), _ = through_zero(GroupNorm(2.0), group=True)
     smooth = Atoms(atoms.label, atoms.mask, atoms.count, L2(), 2.0)
     length, reached = least_along(line, smooth, w, dw, weight)
     np.testing.assert_array_equal(reached, w + length * dw)

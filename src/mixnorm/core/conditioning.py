@@ -43,7 +43,7 @@ class Conditioned:
     unit : array of shape (B,), or None
         c; None: 1 for all data sets.
     rounding : array of shape (B, T, d), or None
-        r_j of the unpenalised features that were changed, in their original unit, 0 for the others; None: there is none.
+        r_j of the unpenalised features that were changed, in their original unit, 0 for the others; None: none was.
     """
 
     stack: Stack
@@ -138,7 +138,7 @@ def _without_rounding(found: Conditioned, weight: Array, offsets: Array) -> Cond
     They are few, and looked at on the host, one data set and subject at a time. X is changed in place.
     """
     stack, xp = found.stack, namespace(offsets)
-    free = to_numpy(stack.group_weights == 0).any(axis=2)[:, stack.groups.index]
+    free = np.any(to_numpy(stack.group_weights) == 0, axis=2)[:, stack.groups.index]
     columns = np.flatnonzero(free.any(axis=0))
     if not len(columns):
         return found

@@ -10,8 +10,8 @@ Put t_i = r_i^{q−1} ∈ [0, 1] and p = 1/(q−1), so that r_i = t_i^p and r_i^
   from the right is monotone, and min(|u_i|/τ, (|u_i|/N)^{1/p}) is right of the root and close to it at any scale.
 * Outside, ψ(N) = (Σ r_i^q)^{−1/q} − 1 is increasing and for q = 2 linear, so that a Newton step on it, kept inside
   a bracket, needs few iterations.
-* Newton's method for N and all t_i together needs about as many steps as the one outside alone. It nearly always comes to an
-  end, and comes first; where it does not, inside and outside take turns.
+* Newton's method for N and all t_i together needs little more steps than the one outside alone. It nearly always comes
+  to an end, and is tried first; where it does not, inside and outside take turns.
 """
 
 from mixnorm.core.arrays import Array, namespace, positive_part
@@ -73,7 +73,7 @@ def prox_lq_in_steps(blocks: Array, threshold: Array, q: float) -> Array:
     bound = u / safe_tau
     t = xp.minimum((u / N) ** (q - 1), bound)
     for _ in range(steps):
-        N_step, t_step, N = _joint_step(u, safe_tau, N, t, p, high)
+        _, t_step, N = _joint_step(u, safe_tau, N, t, p, high)
         t = xp.minimum(positive_part(t + t_step), bound)
     x = xp.copysign(N * t**p * scale, blocks)
     return xp.where(alive, x, xp.where(tau > 0, 0.0, blocks))

@@ -2,8 +2,8 @@ r"""Features that differ by nothing but the rounding of a large offset.
 
 A feature of offset μ is given to eps |μ| alone. Two that are the same but for that leave a difference of rounding
 errors. A penalty keeps coefficients away from it; without one, the exact optimum has coefficients of 1/(eps |μ|)
-there, which fit the rounding errors and which no double could hold. So for unpenalised features such differences are taken
-out, a change within the rounding of the features.
+there, which fit the rounding errors and which no double could hold. So such differences are taken out of unpenalised
+features, a change within their rounding.
 """
 
 import numpy as np

@@ -353,6 +353,15 @@ def test_groups_that_should_leave_do_not_cross_zero_for_hundreds_of_steps(genera
 
 
 @needs_benchmarks
+@pytest.mark.parametrize("seed", [9801444, 9801321, 9950292])
+def test_l2_takes_few_steps_at_alphas_next_to_nothing(generators, seed):
+    """Alphas of 1e-12 of the loss's curvature: once 344, 340 and 896 steps."""
+    model = generators.fit(generators.single_case(np.random.default_rng([seed, len("single")])))
+    assert model.dual_gap_ <= generators.TOL
+    assert model.n_iter_ < 100
+
+
+@needs_benchmarks
 def test_random_problems_are_graded_by_an_independent_value(generators):
     case = generators.joint_case(np.random.default_rng(8))
     rng = np.random.default_rng(9)

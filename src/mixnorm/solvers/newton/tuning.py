@@ -132,6 +132,8 @@ NEAR = 1e-4
 #: With 1 < q < 2 an alpha below this share of alpha_max is approached by the fine path: at the end of a coarse one
 #: hundreds of steps were needed now and then.
 FAINT = 1e-6
+#: With ℓ2 an alpha below this share of the loss's largest curvature is approached by the fine path as well.
+VANISHING = 1e-10
 #: Steps for one alpha after which another start is more likely to help than more steps: the larger of a number and so
 #: many for every coefficient.
 MOST_STEPS, MOST_STEPS_PER_COEFFICIENT = 300, 5

@@ -41,6 +41,7 @@ from mixnorm.solvers.newton.tuning import (
     PLENTY,
     SHORTER_STEPS,
     TINY,
+    VANISHING,
     CoarsePath,
 )
 
@@ -121,10 +122,14 @@ class Problem:
     def approach(self, alpha: float, point: Point, max_iter: int) -> tuple[Point, int]:
         """From the zero model go down a coarse path to near alpha: a far jump lets too many groups enter at once.
 
-        Where trials are many, groups that enter in vain soon leave again, and the jump is quicker.
+        Where trials are many, groups that enter in vain soon leave again, and the jump is quicker. With ℓ2 no group
+        enters, and only where alpha is next to nothing the jump leaves no trial inside the margin.
         """
-        if not self.penalty.is_norm or point.W.any():
+        if point.W.any():
             return point, 0
+        if not self.penalty.is_norm:
+            is_near = alpha >= VANISHING * float(self.trace.max())
+            return (point, 0) if is_near else self.restart(alpha, max_iter)
         point, top = self._zero_model(point)
         if self._may_jump and alpha >= NEAR * top:
             return point, 0

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixnorm.core import lq_prox
 from mixnorm.core.penalties import L1, L2, GroupNorm
 from reference import conjugate_exponent, lq_norm, project_dual_ball, prox_reference
 
@@ -92,6 +93,21 @@ def random_blocks(rng, shape=(4, 5, 3), max_exponent=0):
 
 
 # --- the prox is the argmin ---
+
+
+@pytest.mark.parametrize("q", [1.0001, 1.002, 1.05, 1.5, 1.98])
+@pytest.mark.parametrize("size", [2, 8])
+def test_prox_takes_few_iterations_up_to_the_dual_norm(q, size, monkeypatch):
+    """Once 100 where the threshold was the dual norm but for rounding, of which no digit of the prox is left."""
+
+    def never(*args):
+        raise AssertionError("one Newton iteration for all unknowns did not end within 15 steps")
+
+    monkeypatch.setattr(lq_prox, "_solve_nested", never)
+    rng = np.random.default_rng(0)
+    for u in rng.standard_normal((20, size)):
+        for below in (*(10.0**-k for k in range(1, 16)), 2.0**-52, 2.0**-53):
+            vector_prox(GroupNorm(q), u, (1 - below) * lq_norm(u, conjugate_exponent(q)))
 
 
 @given(prox_cases())

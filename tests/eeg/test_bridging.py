@@ -1,9 +1,11 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import signal as sps
 
-from mixnorm.eeg.bridging import BridgingFilter, settling_samples
+from mixnorm.eeg.bridging import LONGEST, BridgingFilter, settling_samples
 from mixnorm.eeg.filters import design_sos
 
 SOS = design_sos((0.5, 10.0), 128.0, "butterworth", 2, 0.0)
@@ -60,3 +62,20 @@ def test_nothing_to_filter_means_nothing_to_bridge():
     chunk = np.array([[1.0, np.nan, 3.0]])
     assert_array_equal(BridgingFilter(None, 1).push(chunk), chunk)
     assert settling_samples(None) == 0
+
+
+@pytest.mark.parametrize("low", [1e-4, 1e-6])
+def test_a_filter_from_almost_zero_hertz_takes_no_more_memory_than_hours_of_signal(low):
+    """Once 18 GiB for 1e-6 Hz, which a model file may ask for."""
+    sos = design_sos((low, 10.0), 100.0, "butterworth", 2, 0.0)
+    tracemalloc.start()
+    assert settling_samples(sos) <= LONGEST
+    assert tracemalloc.get_traced_memory()[1] < 400 << 20
+    tracemalloc.stop()
+    out = BridgingFilter(sos, 1).push(np.random.default_rng(103).standard_normal((1, 50)))
+    assert np.isfinite(out).all()
+
+
+def test_the_longest_memory_is_that_of_no_filter_for_responses():
+    sos = design_sos((0.01, 10.0), 512.0, "butterworth", 4, 0.0)
+    assert settling_samples(sos) < LONGEST / 4

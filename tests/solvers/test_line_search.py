@@ -9,6 +9,7 @@ from mixnorm.solvers.newton.host.atoms import Atoms
 from mixnorm.solvers.newton.host.line import Line, least_along
 
 PENALTIES = {"l1": L1(), "l2": L2(), "group": GroupNorm(2.0), "group, q = 1.3": GroupNorm(1.3)}
+NEAR_L1 = GroupNorm(1.005)
 GRID = np.linspace(0, 1, 501)
 
 
@@ -55,3 +56,40 @@ def test_with_l1_a_coefficient_whose_kink_is_the_minimum_is_exactly_zero():
             assert np.sum(w == 0) == 1
             assert value(length) <= min(value(length - 1e-6), value(length + 1e-6))
     assert at_kinks >= 10
+
+
+def through_zero(penalty, group, seed=3):
+    """A line along which some coordinates of the first group pass zero together at 0.4, for a price that is large."""
+    args, _ = drawn("group", seed, 1.0)
+    line, atoms, w, dw, weight = args
+    atoms = Atoms(atoms.label, atoms.mask, atoms.count, penalty, penalty.q)
+    w, dw = w.copy(), 1e-6 * dw
+    passing = (atoms.label == 0) if group else (np.arange(12).reshape(2, 6) == 0)
+    dw[passing] = -w[passing] / 0.4
+    line = Line(line.loss, line.p, line.margins, 0 * line.change, -1.0, 1e-3)
+    steepness = np.vdot(atoms.gradient(w, weight), dw)
+    return (line, atoms, w, dw, weight / -steepness * 2), passing
+
+
+@pytest.mark.parametrize("penalty", [GroupNorm(2.0), GroupNorm(1.5), NEAR_L1], ids=str)
+def test_a_group_whose_zero_is_the_minimum_is_exactly_zero(penalty):
+    args, passing = through_zero(penalty, group=True)
+    length, w = least_along(*args)
+    assert length == pytest.approx(0.4, rel=2e-3)
+    assert not w[passing].any()
+    np.testing.assert_array_equal(w[~passing], (args[2] + length * args[3])[~passing])
+
+
+def test_a_coefficient_whose_zero_is_the_minimum_is_exactly_zero_where_q_is_nearly_1():
+    args, passing = through_zero(NEAR_L1, group=False)
+    length, w = least_along(*args)
+    assert length == pytest.approx(0.4, rel=2e-3)
+    assert w[passing] == 0
+    assert np.all(w[~passing] != 0)
+
+
+def test_coefficients_of_the_l2_penalty_have_no_kink():
+    (line, atoms, w, dw, weight), _ = through_zero(GroupNorm(2.0), group=True)
+    smooth = Atoms(atoms.label, atoms.mask, atoms.count, L2(), 2.0)
+    length, reached = least_along(line, smooth, w, dw, weight)
+    np.testing.assert_array_equal(reached, w + length * dw)

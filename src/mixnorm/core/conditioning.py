@@ -9,14 +9,19 @@ similarity and ridge become similarity/c² and ridge/c², the centre c times its
 of two, so that nothing but x − μ is ever rounded. One μ serves all problems of a data set and subject: the means of
 folds differ from it by sampling error. Features are touched only where their offset is many times their spread, or
 their unit is far from 1: ordinary trials are neither copied nor changed by a bit.
+
+Unpenalised features of a large offset lose what is nothing but its rounding (`mixnorm.core.rounded_features`). The gap
+is then one to the optimum without it: it allows for the rounding r_j of such features at the coefficients found, which
+moves scores by Σ_j r_j |w_j| and with them the objective P by 2 √P times that.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mixnorm.core.arrays import Array, is_numpy_array, namespace
+from mixnorm.core.arrays import Array, is_numpy_array, like, namespace, to_numpy
 from mixnorm.core.problem import NOTHING, Solution, Stack
+from mixnorm.core.rounded_features import without_rounding
 
 #: A mean of more than so many standard deviations is subtracted: its square costs three digits of a second moment.
 _FAR = 32.0
@@ -37,11 +42,14 @@ class Conditioned:
         μ; None: nothing was subtracted.
     unit : array of shape (B,), or None
         c; None: 1 for all data sets.
+    rounding : array of shape (B, T, d), or None
+        r_j of the unpenalised features that were changed, in their original unit, 0 for the others; None: none was.
     """
 
     stack: Stack
     mean: Array | None = None
     unit: Array | None = None
+    rounding: Array | None = None
 
     def alphas(self, alphas: Array) -> Array:
         """Alphas (..., B, K) of the original stack in the units of this one."""
@@ -71,7 +79,11 @@ class Conditioned:
             )
             # else it is zero to rounding, and certified as such
             positive = (solution.objective > rounded**2) & (solution.objective > NOTHING)
-            gap = gap + xp.where(positive, rounded**2 / xp.where(positive, solution.objective, 1.0), 0.0)
+            objective = xp.where(positive, solution.objective, 1.0)
+            gap = gap + xp.where(positive, rounded**2 / objective, 0.0)
+            if self.rounding is not None:
+                moved = xp.sum(self.rounding[..., None] * xp.abs(W), axis=(1, 2))
+                gap = gap + xp.where(positive, 2 * moved / xp.sqrt(objective), 0.0)
         return replace(solution, W=W, b=b, gap=gap)
 
     def _times_unit(self, values: Array, power: int) -> Array:
@@ -96,7 +108,7 @@ def condition(stack: Stack) -> Conditioned:
     # Without an intercept a shift of the features would be another problem.
     offsets = _offsets(found.stack, weight, square) if stack.fit_intercept else None
     if offsets is not None:
-        found = _centred(found, offsets)
+        found = _without_rounding(_centred(found, offsets), weight, offsets)
         square = _mean_square(found.stack.X, weight)
     # After centring: a feature of a large offset can have an ordinary spread.
     unit = _unit(square)
@@ -116,7 +128,7 @@ def _scaled(found: Conditioned, unit: Array) -> Conditioned:
         center=None if stack.center is None else stack.center * wide,
         ridge=own.similarities(stack.ridge),
     )
-    return Conditioned(stack, found.mean, unit if found.unit is None else unit * found.unit)
+    return replace(found, stack=stack, unit=unit if found.unit is None else unit * found.unit)
 
 
 def _centred(found: Conditioned, offsets: Array) -> Conditioned:
@@ -125,6 +137,34 @@ def _centred(found: Conditioned, offsets: Array) -> Conditioned:
     # in the units of the original stack, where `restore` uses it
     mean = offsets if found.unit is None else offsets * found.unit[:, None, None]
     return replace(found, stack=replace(found.stack, X=X), mean=mean)
+
+
+def _without_rounding(found: Conditioned, weight: Array, offsets: Array) -> Conditioned:
+    """Take out of unpenalised features what is nothing but the rounding of their offsets (B, T, d).
+
+    They are few, and looked at on the host, one data set and subject at a time. X is changed in place.
+    """
+    stack, xp = found.stack, namespace(offsets)
+    free = np.any(to_numpy(stack.group_weights) == 0, axis=2)[:, stack.groups.index]
+    columns = np.flatnonzero(free.any(axis=0))
+    if not len(columns):
+        return found
+    index = like(stack.X, columns, dtype=xp.int64)
+    X, size = (np.array(to_numpy(xp.take(part, index, axis=-1))) for part in (stack.X, xp.abs(offsets)))
+    rounding, used = np.zeros(offsets.shape), to_numpy(weight > 0)
+    for i, t in np.ndindex(*size.shape[:2]):
+        cells = np.ix_(used[i, t], free[i, columns])
+        own = float(np.finfo(X.dtype).eps) * size[i, t, free[i, columns]]
+        changed = without_rounding(X[i, t][cells], own) if own.any() and used[i, t].any() else None
+        if changed is not None:
+            X[i, t][cells] = changed
+            rounding[i, t, free[i]] = own
+    if not rounding.any():
+        return found
+    for place, column in enumerate(columns.tolist()):
+        stack.X[..., column] = like(stack.X, X[..., place])  # it was made for this
+    rounding = like(stack.X, rounding)
+    return replace(found, rounding=rounding if found.unit is None else rounding * found.unit[:, None, None])
 
 
 def _without_idle_metric(stack: Stack) -> Stack:

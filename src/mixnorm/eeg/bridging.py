@@ -11,6 +11,8 @@ from scipy import signal as sps
 #: The remaining share of a disturbance at which a filter counts as settled: scores are then within 1e-8 of their
 #: standard deviation (measured on real recordings: 1e-9; see docs/live.md).
 SETTLED = 1e-9
+#: The longest memory of a filter in samples, two hours at 512 Hz: a band from 1e-6 Hz would have one of 18 GiB.
+LONGEST = 1 << 22
 
 
 class BridgingFilter:
@@ -101,15 +103,18 @@ def settling_samples(sos: NDArray[np.float64] | None, share: float = SETTLED) ->
     """Number of samples after which a past input no longer matters.
 
     With h the impulse response, the error of a bridge, |e| ≤ E, contributes at most E Σ_{k ≥ n} |h_k| to the output
-    n samples after its end. This is the first n at which the sum has fallen to `share` of what it is for n = 0.
+    n samples after its end. This is the first n at which the sum has fallen to `share` of what it is for n = 0, at
+    most `LONGEST`.
     """
     if sos is None:
         return 0
     # The slowest pole says how long a response to compute: its power of this length is far below `share`.
     slowest = np.abs(np.concatenate([np.roots(section[3:]) for section in sos])).max()
     length = int(np.ceil(2 * np.log(share) / np.log(min(slowest, 1 - 1e-9)))) + 64
+    if length > 2 * LONGEST:
+        return LONGEST
     impulse = np.zeros(length)
     impulse[0] = 1.0
     # Σ_{k ≥ n} |h_k| for every n
     tail = np.cumsum(np.abs(sps.sosfilt(sos, impulse))[::-1])[::-1]
-    return int(np.argmax(tail <= share * tail[0]))
+    return min(int(np.argmax(tail <= share * tail[0])), LONGEST)

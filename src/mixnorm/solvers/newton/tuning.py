@@ -58,7 +58,7 @@ class Tuning:
         The same where atoms still ask to enter: some enter and leave in turn for ever.
     coarse, fine : CoarsePath
         ``fine`` is for q near 1 with fewer trials than features, where too coarse a path ends among edges of the norm,
-        and for another start of a problem that was lost.
+        for tiny alphas with 1 < q < 2, and for another start of a problem that was lost.
     entry_limits : tuple of EntryLimit
         From many trials to few: many groups that enter together must mostly leave again, the more so the fewer trials.
     coefficients_at_once : int
@@ -129,13 +129,25 @@ PLENTY = 3.0
 #: But not where alpha is so small a share of alpha_max: the jump would leave no trial inside the margin, and with the
 #: trials all curvature of the loss would go.
 NEAR = 1e-4
+#: With 1 < q < 2 an alpha below this share of alpha_max is approached by the fine path: at the end of a coarse one
+#: hundreds of steps were needed now and then.
+FAINT = 1e-6
+#: With ℓ2 an alpha below this share of the loss's largest curvature is approached by the fine path as well.
+VANISHING = 1e-10
 #: Steps for one alpha after which another start is more likely to help than more steps: the larger of a number and so
 #: many for every coefficient.
 MOST_STEPS, MOST_STEPS_PER_COEFFICIENT = 300, 5
 #: How often a proximal gradient step of all atoms is shortened, by a factor of 4 each, before it is left out.
 SHORTER_STEPS = 12
+#: A straight step that brings this share of the predicted decrease shows that the next one may be damped less.
+KEPT = 0.5
+#: Steps through the prox of so many times the best length along the straight line, and shorter ones, are tried: of
+#: 500 steps that were accepted, 1 in 100 was longer.
+LONGER_THAN_STRAIGHT = 256.0
 #: How exactly the length of least value along a step is found, as a share of it, and of the whole step.
 LINE_TOLERANCE, LEAST_LENGTH = 1e-3, 1e-15
+#: Below this q a coefficient of 1e-3 of its group's norm still has half the slope of a large one.
+NEARLY_L1 = 1.1
 #: Shares of its diagonal that are added to a matrix, one after the other, until it can be factorised.
 RIDGES = tuple(1e-14 * 100.0**k for k in range(12))
 #: So few coefficients may all enter at once, if there are four times as many trials.

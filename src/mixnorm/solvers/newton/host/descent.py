@@ -31,6 +31,7 @@ from mixnorm.solvers.newton.tuning import (
     ALIKE,
     CUT_STEPS,
     DAMPING,
+    FAINT,
     HOST,
     INNER_STEPS,
     INTERCEPT_STEPS,
@@ -40,6 +41,7 @@ from mixnorm.solvers.newton.tuning import (
     PLENTY,
     SHORTER_STEPS,
     TINY,
+    VANISHING,
     CoarsePath,
 )
 
@@ -120,14 +122,19 @@ class Problem:
     def approach(self, alpha: float, point: Point, max_iter: int) -> tuple[Point, int]:
         """From the zero model go down a coarse path to near alpha: a far jump lets too many groups enter at once.
 
-        Where trials are many, groups that enter in vain soon leave again, and the jump is quicker.
+        Where trials are many, groups that enter in vain soon leave again, and the jump is quicker. With ℓ2 no group
+        enters, and only where alpha is next to nothing the jump leaves no trial inside the margin.
         """
-        if not self.penalty.is_norm or point.W.any():
+        if point.W.any():
             return point, 0
+        if not self.penalty.is_norm:
+            is_near = alpha >= VANISHING * float(self.trace.max())
+            return (point, 0) if is_near else self.restart(alpha, max_iter)
         point, top = self._zero_model(point)
         if self._may_jump and alpha >= NEAR * top:
             return point, 0
-        is_fine = 1 < self.q < 1.2 and self.p.shape[1] < self.Z.shape[2]
+        few_trials = self.p.shape[1] < self.Z.shape[2]
+        is_fine = 1 < self.q < 2 and (alpha < FAINT * top or (self.q < 1.2 and few_trials))
         return self._go_down(top, alpha, point, HOST.fine if is_fine else HOST.coarse, max_iter)
 
     def restart(self, alpha: float, max_iter: int) -> tuple[Point, int]:

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 
 from mixnorm.core.losses import SquaredHinge
 from mixnorm.solvers.newton.host.atoms import Atoms
-from mixnorm.solvers.newton.tuning import LEAST_LENGTH, LINE_TOLERANCE
+from mixnorm.solvers.newton.tuning import LEAST_LENGTH, LINE_TOLERANCE, NEARLY_L1
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,22 @@ def least_along(line: Line, atoms: Atoms, w: np.ndarray, dw: np.ndarray, tau: np
         return line.slope(s) + float(np.vdot(atoms.gradient(w + s * dw, tau), dw))
 
     s = _root(slope, 0.0, 1.0)
-    return s, w + s * dw
+    return s, _without_passed(atoms, w + s * dw, s * dw)
+
+
+def _without_passed(atoms: Atoms, w: np.ndarray, way: np.ndarray) -> np.ndarray:
+    """The point w at the end of a way, exactly zero on groups whose zero lies there as exactly as its length is known.
+
+    A group norm has its kink there. Left beside it, the group would be taken across it and back by every step to come.
+    So would a single coefficient where q is nearly 1: its slope τ r^{q−1} is nearly ±τ however small it is.
+    """
+    if not atoms.penalty.is_norm:
+        return w
+    known = 2 * LINE_TOLERANCE
+    passed = (atoms.norms(w) <= known * atoms.norms(way))[atoms.label]
+    if atoms.q < NEARLY_L1:
+        passed |= np.abs(w) <= known * np.abs(way)
+    return np.where(passed, 0.0, w)
 
 
 def _least_among_kinks(line: Line, w: np.ndarray, dw: np.ndarray, tau: np.ndarray) -> tuple[float, np.ndarray]:

@@ -22,7 +22,9 @@ from mixnorm.solvers.newton.host.system import (
 from mixnorm.solvers.newton.rules import AtomValues, is_accepted, normal_map_step, penalty_curvature
 from mixnorm.solvers.newton.tuning import (
     HOST,
+    KEPT,
     LEAST_DAMPING,
+    LONGER_THAN_STRAIGHT,
     MOST_DAMPING,
     REFUSED_FACTOR,
     THROUGH_FACTORS,
@@ -230,18 +232,26 @@ def _line_search(
     Along the straight line the best length can be found exactly, up to the coefficient that becomes zero or the trial
     that comes inside the margin: shortened by halves, a step would come ever closer to these and never get there.
     """
-    shortened, factor = None, REFUSED_FACTOR
+    shortened, straight, longest, factor = None, None, 1.0, REFUSED_FACTOR
     for length, of_length in zip(HOST.lengths, HOST.damping_factors, strict=True):
+        if length > longest:
+            continue
         moved = _through_prox(problem, position, active, move, tau, length)
         if is_accepted(moved.value, position.value, length, decrease):
             shortened, factor = moved._replace(decrease=decrease, is_whole=length == 1), of_length
             break
+        if straight is None:
+            straight, best = _straight(problem, position, active, move, tau)
+            # A prox of a norm with q near 1 is expensive, and a step much longer than this one seldom accepted.
+            longest = LONGER_THAN_STRAIGHT * best if best > 0 else 1.0
         if problem.q == 1 or not problem.penalty.is_norm:  # the straight line has all that a shorter step could have
             break
-    if shortened is None or not shortened.is_whole:
-        straight = _straight(problem, position, active, move, tau)
-        if straight.value < min(position.value, np.inf if shortened is None else shortened.value):
-            return straight._replace(decrease=decrease)
+    reached = np.inf if shortened is None else shortened.value
+    if straight is not None and straight.value < min(position.value, reached):
+        # A step that keeps its promise without the prox was damped too much.
+        if position.value - straight.value > KEPT * decrease:
+            problem.damping = max(problem.damping * HOST.damping_factors[0], LEAST_DAMPING)
+        return straight._replace(decrease=decrease)
     problem.damping = min(max(problem.damping * factor, LEAST_DAMPING), MOST_DAMPING)
     return shortened
 
@@ -256,15 +266,17 @@ def _through_prox(
     return _moved(problem, position, active, w, position.point.b + length * move.db, tau)
 
 
-def _straight(problem: Problem, position: Position, active: Active, move: _Move, tau: np.ndarray) -> Moved:
-    """The point of least value between the position and the end of the step, along a straight line."""
+def _straight(
+    problem: Problem, position: Position, active: Active, move: _Move, tau: np.ndarray
+) -> tuple[Moved, float]:
+    """The point of least value between the position and the end of the step, along a straight line, and its length."""
     free, point = problem.hessian.n_free, position.point
     direction = np.zeros_like(point.W)
     direction[:, active.features] = move.dw
     change = active.forward(np.concatenate([move.db[:, None][:, :free], move.dw], axis=1))
     line = problem.line(point, direction, change)
     length, w = least_along(line, active.atoms, point.W[:, active.features], move.dw, tau)
-    return _moved(problem, position, active, w, point.b + length * move.db, tau)
+    return _moved(problem, position, active, w, point.b + length * move.db, tau), length
 
 
 def _moved(problem: Problem, position: Position, active: Active, w: np.ndarray, b: np.ndarray, tau) -> Moved:

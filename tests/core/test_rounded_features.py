@@ -1,0 +1,132 @@
+"""Unpenalised features that are the same but for the rounding of a large offset."""
+
+from dataclasses import replace
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from mixnorm import GroupSVC
+from mixnorm.core.conditioning import condition
+from mixnorm.core.rounded_features import without_rounding
+from stacks import converted, make_stack
+
+EPS = np.finfo(float).eps
+
+
+def rounded(X, offset):
+    """Features as they are after an offset (m,) was added to them, in doubles, and subtracted again."""
+    return (X + offset) - offset, EPS * np.abs(offset) * np.ones(X.shape[1])
+
+
+def drawn(seed=0, m=3):
+    return np.random.default_rng(seed).standard_normal((40, m))
+
+
+def smallest_size(X):
+    """The least size of a combination of features about their means, coefficients having length 1."""
+    return np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[-1]
+
+
+def test_features_that_differ_by_more_than_rounding_are_left_alone():
+    for offset in (0.0, 1e6, np.array([0.0, 1e3, 1e9])):
+        assert without_rounding(*rounded(drawn(), offset)) is None
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e6, 1e9])
+@pytest.mark.parametrize("factor", [1.0, -0.3])
+def test_copies_become_exactly_collinear_and_change_by_rounding_alone(offset, factor):
+    X = drawn()
+    X[:, 2] = factor * X[:, 0] + 0.5
+    given, noise = rounded(X, offset * np.array([1.0, 0.0, -3.0]))
+    assert smallest_size(given) > noise[0]  # else there is nothing to take out
+    found = without_rounding(given, noise)
+    assert smallest_size(found) < 100 * EPS
+    assert np.all(np.abs(found - given) <= 4 * noise + 50 * EPS)
+
+
+def test_a_constant_feature_becomes_zero():
+    given, noise = rounded(drawn(), 1e6)
+    given[:, 1] = 3e-11  # what a mean that was rounded leaves of it
+    found = without_rounding(given, noise)
+    assert not found[:, 1].any()
+    np.testing.assert_allclose(found[:, [0, 2]], given[:, [0, 2]], rtol=0, atol=1e-15)
+
+
+def test_the_rounding_of_one_feature_says_nothing_of_others():
+    X = drawn(m=3)
+    X[:, 1] = X[:, 0] + 1e-5 * X[:, 1]  # nearly a copy, but 1e-5 is no rounding here
+    assert without_rounding(*rounded(X, np.array([0.0, 0.0, 1e10]))) is None
+    assert without_rounding(*rounded(X, np.array([0.0, 1e12, 0.0]))) is not None
+
+
+def copied(offset):
+    """A stack whose unpenalised sensor has a copy of its own first feature beside it, at another offset."""
+    stack = make_stack("q=2", B=2, T=2)
+    beta, X = stack.group_weights.copy(), stack.X.copy()
+    beta[:, 1, 0] = 0.0
+    first, second = np.flatnonzero(stack.groups.index == 1)[:2]
+    X[..., second] = X[..., first] + offset
+    return replace(stack, group_weights=beta, X=X), second
+
+
+def test_only_unpenalised_features_with_offsets_are_changed():
+    stack, second = copied(1e6)
+    found = condition(stack)
+    assert np.array_equal(np.flatnonzero(found.rounding.any(axis=(0, 1))), [second])
+    np.testing.assert_allclose(found.rounding[..., second], EPS * 1e6, rtol=1e-3)
+    penalised = condition(replace(stack, group_weights=np.ones_like(stack.group_weights)))
+    assert penalised.rounding is None
+    others = np.delete(np.arange(stack.X.shape[-1]), np.flatnonzero(stack.groups.index == 1))
+    np.testing.assert_array_equal(found.stack.X[..., others], penalised.stack.X[..., others])
+    assert condition(copied(0.0)[0]).rounding is None
+
+
+def test_other_array_libraries_change_the_same():
+    stack, _ = copied(1e6)
+    plain, other = condition(stack), condition(converted(stack, array_api_strict.asarray))
+    np.testing.assert_allclose(np.asarray(other.stack.X), plain.stack.X, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(np.asarray(other.rounding), plain.rounding, rtol=1e-12)
+
+
+def problem(seed, kind):
+    """Trials whose second, unpenalised sensor has a copy of its first feature, or a constant, at an offset of 1e6."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(30) < 0.5, 1, -1)
+    X = rng.standard_normal((30, 8)) + 0.3 * y[:, None]
+    X[:, 3] = X[:, 2] if kind == "copy" else 0.0
+    return X + 1e6 * np.array([1, -1, 0, 1, 0, 1, 1, -1]), y
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # no gap can be 1e-12 here
+@pytest.mark.parametrize("kind", ["copy", "constant"])
+@pytest.mark.parametrize("penalty", ["l1", "l2", "group"])
+def test_a_gap_is_not_stated_below_what_another_fit_shows(kind, penalty):
+    """Coefficients of both features went any way along their difference: by 1e-9 of the value, at a gap of 1e-12.
+
+    A constant had coefficients of 1e6 to 1e9, and gaps up to 6e-3.
+    """
+    for seed in range(5):
+        X, y = problem(seed, kind)
+        fits = [
+            GroupSVC(0.02, penalty=penalty, groups=np.arange(8) // 2, group_weights=[1, 0, 1, 1], tol=tol).fit(X, y)
+            for tol in (1e-6, 1e-12)
+        ]
+        values = [exact_loss(X, y, fit) + penalties(fit, penalty) for fit in fits]
+        assert fits[0].dual_gap_ <= 1e-6
+        assert float((values[0] - min(values)) / values[0]) <= fits[0].dual_gap_
+        assert np.abs(fits[0].coef_).max() < 100
+
+
+def exact_loss(X, y, fit):
+    """Mean squared hinge, features about the offset (a difference that is exact) in extended precision."""
+    offset = np.where(np.abs(X.mean(axis=0)) > 1e3, np.round(X.mean(axis=0)), 0.0)
+    w, centre = (np.asarray(part, dtype=np.longdouble) for part in (fit.coef_[0], offset))
+    scores = (X - offset).astype(np.longdouble) @ w + (np.longdouble(fit.intercept_[0]) + centre @ w)
+    return np.mean(np.maximum(0, 1 - y * scores) ** 2)
+
+
+def penalties(fit, penalty):
+    w = fit.coef_[0].astype(np.longdouble).reshape(4, 2)[[0, 2, 3]]
+    paid = {"l1": np.abs(w).sum(), "l2": np.sum(w**2) / 2, "group": np.sqrt(np.sum(w**2, axis=1)).sum()}
+    return np.longdouble(0.02) * paid[penalty]

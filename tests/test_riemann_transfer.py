@@ -40,7 +40,7 @@ def subject(rng, flipped=False):
 def known():
     rng = np.random.default_rng(0)
     parts = [subject(rng) for _ in range(6)]
-    return (*map(np.concatenate, zip(*parts)), np.repeat([f"S{t}" for t in range(6)], N_TRIALS))
+    return (*map(np.concatenate, zip(*parts, strict=True)), np.repeat([f"S{t}" for t in range(6)], N_TRIALS))
 
 
 def test_a_response_of_few_samples_at_many_channels_is_found_in_a_new_subject(peer, known):

@@ -22,8 +22,8 @@ from pyriemann.tangentspace import TangentSpace
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-#: What the rehearsal chooses from; the best of development draws (seed 100) are inside.
-N_FILTERS, STRENGTHS, WEIGHTS = (2, 4, 6), (0.01, 0.1, 1.0), (3.0, 10.0, 30.0)
+#: What the rehearsal chooses from. On development draws of NER (seed 100), 2 filters and weights below 10 were worse.
+N_FILTERS, STRENGTHS, WEIGHTS = (4,), (0.01, 0.1, 1.0), (10.0, 30.0)
 #: Parts in which the known subjects are left out.
 PARTS = 3
 

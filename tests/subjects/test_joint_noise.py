@@ -37,12 +37,11 @@ def slow_noise(X, y, groups, name="kronecker", weights=None):
     signs = np.ones(len(X)) if y is None else y
     by_sensor = len(X), len(np.unique(groups)), -1
     N = np.empty((X.shape[1], X.shape[1]))
-    if name == "evoked" and y is not None:
+    if name == "evoked":
         N[np.ix_(order, order)] = slow.evoked(X[:, order].reshape(by_sensor), signs, weights)
         return N
-    # without labels there is no response, and the noise beside it is the structured one
     E = slow.residuals(X, signs, weights)[:, order].reshape(by_sensor)
-    N[np.ix_(order, order)] = getattr(slow, name.replace("evoked", "structured"))(E, weights / weights.sum())
+    N[np.ix_(order, order)] = getattr(slow, name)(E, weights / weights.sum())
     return N
 
 
@@ -347,6 +346,11 @@ def own_problem(X, y, model, R, strength, alpha, sensors=range(6)):
 def new_noise(known, X, y, name="kronecker"):
     """N of a new subject: that of its own trials, and two trials' worth of the mean of the known subjects."""
     Xs, ys, groups = known
+    if name == "evoked" and y is None:  # noise of its own, and the response that the known subjects have on average
+        inverses = [np.linalg.inv(root(slow_noise(*each, groups, "structured"))) for each in zip(Xs, ys)]
+        penalties = [r @ slow_noise(*each, groups, name) @ r for r, *each in zip(inverses, Xs, ys)]
+        R = root(new_noise(known, X, None, "structured"))
+        return slow.unit(R @ np.mean(penalties, axis=0) @ R)
     mean = np.mean([slow_noise(*each, groups, name) for each in zip(Xs, ys)], axis=0)
     return (len(X) * slow_noise(X, y, groups, name) + 2 * mean) / (len(X) + 2)
 

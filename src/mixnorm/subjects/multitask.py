@@ -90,6 +90,9 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         v̄, the mean of the R_t w_t, with ``noise``.
     mean_noise_ : ndarray of shape (m, m), or None
         Mean of the N_t over subjects, on the features of the sensors that may be used.
+    mean_structured_noise_, mean_response_penalty_ : ndarrays of shape (m, m), or None
+        With ``noise="evoked"``: means over subjects of the structured noise, and of the penalty of a response in
+        coordinates where that is white, for trials of a new subject without labels.
     transfer_auc_ : float or None
         Result of ``rehearse``: AUC of the mean classifier of the others on a subject that was left out, as a mean over
         subjects. A warning is given if it is not above chance level.

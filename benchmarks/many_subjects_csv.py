@@ -1,10 +1,10 @@
 """The kept results of many_subjects.py and new_subject.py as tables, one row per subject and method.
 
-    python benchmarks/many_subjects_csv.py joint.jsonl new.jsonl --into benchmarks/data
+    python benchmarks/many_subjects_csv.py joint.jsonl new.jsonl
 
 Writes ``joint_fits.csv`` (AUC in percent by data, training trials, method and subject, as a mean over splits) and
 ``new_subjects_noise.csv`` (by data, calibration trials, method, noise of the joint fit and subject, as a mean over
-draws). Splits and draws from 100 on, on which settings were chosen, are left out.
+draws) into ``benchmarks/data``. Splits and draws from 100 on, on which settings were chosen, are left out.
 """
 
 import argparse
@@ -45,14 +45,14 @@ def main() -> None:
     """Write both files."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kept", type=Path, nargs="+", help="files of --keep")
-    parser.add_argument("--into", type=Path, required=True, help="folder")
+    parser.add_argument("--into", type=Path, default=Path(__file__).parent / "data", help="folder")
     options = parser.parse_args()
     found: dict[str, dict[tuple, dict[int, float]]] = {name: {} for name in FILES}
     for line in (json.loads(text) for path in options.kept for text in path.read_text().splitlines()):
         for name, key, seed, auc in values(line):
             if seed < DEVELOPMENT:
                 found[name].setdefault(key, {})[seed] = auc
-    for name, columns in FILES.items():
+    for name, columns in ((name, columns) for name, columns in FILES.items() if found[name]):
         with (options.into / f"{name}.csv").open("w", newline="") as file:
             rows = csv.writer(file, lineterminator="\n")
             rows.writerow([*columns, "seeds", "auc_percent"])

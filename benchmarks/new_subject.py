@@ -56,7 +56,7 @@ def calibrate(recording, n_trials: int, seed: int, n_channels: int) -> tuple:
     return (X, recording.y[train]), (X_test, recording.y[test])
 
 
-def joint_fit(train: tuple, groups: np.ndarray, noise: str = "structured", **options) -> MultiTaskGroupSVCCV:
+def joint_fit(train: tuple, groups: np.ndarray, noise: str, **options) -> MultiTaskGroupSVCCV:
     """Fit the known subjects together."""
     X, y, subjects = train
     model = MultiTaskGroupSVCCV(penalty="l2", noise=noise, groups=groups, tol=1e-3, **options)
@@ -191,7 +191,7 @@ def main() -> None:
     parser.add_argument("--calibration", type=int, nargs="+", default=[0, 5, 20, 50, 100])
     parser.add_argument("--trials", type=int, help="trials of every other subject [100; ner2015-errp: 120]")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS[:6])
-    parser.add_argument("--noise", choices=("structured", "evoked"), default="structured", help="of the joint fit")
+    parser.add_argument("--noise", choices=("structured", "evoked"), default="evoked", help="of the joint fit")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of the draws of all trials")
     parser.add_argument("--left-out", type=int, default=0, help="leave subjects out in so many groups, no calibration")
     parser.add_argument("--small", action="store_true", help="a smaller grid of the joint fit, in three folds")

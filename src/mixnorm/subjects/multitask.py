@@ -42,7 +42,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         then compared in the coordinates R_t w_t, where the activity of every subject is white: it differs more between
         subjects than their responses do. With ``penalty="l2"`` N_t is the metric of the penalty as well, with
         ``"group"`` and ``"l1"``, which select sensors by the w_t, that of ``ridge``.
-        ``penalty="l2", noise="structured"`` decodes well from few trials (benchmarks/many_subjects.md).
+        ``penalty="l2", noise="evoked"`` decodes well from few trials (benchmarks/many_subjects.md).
     ridge : float
         Strength of ½ Σ_t w_t'N_t w_t beside ``"group"`` or ``"l1"``; without ``noise`` an elastic net. 0: none.
         Refused with ``"l2"``, whose strength is alpha. A new subject (`adapt`) is regularised by its distance from

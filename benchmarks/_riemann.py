@@ -3,9 +3,8 @@
 A trial is described by the covariance of its Xdawn components and of the mean responses of both classes [1]_. The
 covariances of every subject are re-centred: C becomes M^(−½) C M^(−½), where M is their Riemannian mean, which needs
 no labels [2]_. A logistic regression in the tangent space is fitted to all labelled trials, those of the new subject
-with a larger weight. Number of filters, strength and weight are chosen as our `adapt` chooses its strength: the known
-subjects (at most eight) are left out in three parts, treated as new subjects with as many calibration trials, and
-tested on the rest.
+with a larger weight. Its strength and this weight are chosen as `adapt` chooses its strength: known subjects (at most
+eight) are left out in three parts, treated as new subjects with as many calibration trials, and tested on the rest.
 
 .. [1] Barachant and Congedo, arXiv:1409.0107, 2014.
 .. [2] Zanini, Congedo, Jutten, Said and Berthoumieu, IEEE Trans. Biomed. Eng. 65, 2018.

@@ -7,10 +7,11 @@ parameters chosen by cross-validation inside them (one division into three folds
 tested on the other trials: means over subjects and splits, in percent.
 
     svm              an SVM for each subject
-    svm-noise        the same with the structured noise covariance
+    svm-noise        the same with noise="evoked"
     pooled           one SVM for the trials of all
     mgsvm-2s         the paper's joint fit, group norm and similarity
-    joint-noise      joint fit, penalty="l2", noise="structured"
+    joint-structured joint fit, penalty="l2", noise="structured"
+    joint-evoked     the same with noise="evoked"
     joint-kronecker  joint fit, group norm, noise="kronecker" (formerly align=True)
 
 One line per (trials, split, method) is added to the file ``--keep``: a run that was stopped goes on where it was.
@@ -40,7 +41,8 @@ SIMILARITIES = (0.0, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 10.0)
 #: Parameters of the joint fits.
 JOINT = {
     "mgsvm-2s": {"alphas": ALPHAS, "similarities": SIMILARITIES},
-    "joint-noise": {"penalty": "l2", "noise": "structured"},
+    "joint-structured": {"penalty": "l2", "noise": "structured"},
+    "joint-evoked": {"penalty": "l2", "noise": "evoked"},
     "joint-kronecker": {"noise": "kronecker"},
 }
 METHODS = ("svm", "svm-noise", "pooled", *JOINT)
@@ -125,7 +127,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, nargs="+")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="number of the first split, the seed of its draw")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS[:5])
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS[:6])
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--fold-jobs", type=int, default=1, help="processes inside a joint fit; then --jobs 1")
     parser.add_argument("--keep", type=Path, default=Path(os.devnull), help="JSON lines, one per result")

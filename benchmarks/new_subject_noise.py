@@ -2,11 +2,11 @@
 
     MIXNORM_DATA=... python benchmarks/new_subject_noise.py uam-p300 --seeds 100 101 --jobs 8 --keep noise.jsonl
 
-Every subject is left out in turn, the others fitted together (as in new_subject.py). The noise of the new subject is
-estimated from n calibration trials as (n N_own + n₀ N̄)/(n + n₀), N̄ being the mean over the others. The first table has
-the AUC on its other trials, in percent, of the mean classifier as it is, and of the mean classifier in the coordinates
-where this noise is white, for every n₀, with and without labels; the second that of every strength of the
-regularisation at the n₀ that `adapt` chose, from ∞ to 0.
+Every subject is left out in turn, the others fitted together (as in new_subject.py, with ``noise="structured"``). The
+noise of the new subject is estimated from n calibration trials as (n N_own + n₀ N̄)/(n + n₀), N̄ being the mean over the
+others. The first table has the AUC on its other trials, in percent, of the mean classifier as it is, and of the mean
+classifier in the coordinates where this noise is white, for every n₀, with and without labels; the second that of
+every strength of the regularisation at the n₀ that `adapt` chose, from ∞ to 0.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def unit(name: str, seed: int, subject: str) -> dict:
     recordings, groups = load(name)
     n_channels = len(np.unique(groups))
     train, _ = split({s: r for s, r in recordings.items() if s != subject}, OTHERS[name], seed, n_channels)
-    model = joint_fit(train, groups)
+    model = joint_fit(train, groups, "structured")
     found = {"data": name, "seed": seed, "subject": subject, "chosen": model._trials_of_mean}
     for n in CALIBRATION:
         (X, y), (X_test, y_test) = calibrate(recordings[subject], n, seed, n_channels)

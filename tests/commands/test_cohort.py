@@ -62,7 +62,9 @@ def test_train_reports_every_subject_and_the_transfer(trained):
     assert report["auc"] == pytest.approx(np.mean(list(report["auc_by_subject"].values())))
     assert report["auc"] > 0.7
     assert report["transfer_auc"] > 0.7
-    assert isinstance(load(path), CohortDecoder)
+    model = load(path)
+    assert isinstance(model, CohortDecoder)
+    assert (model.classifier.penalty, model.classifier.noise) == ("l2", "evoked")
 
 
 def test_predict_uses_the_classifier_and_the_scaler_of_the_subject(trained, files):

@@ -126,6 +126,8 @@ def test_subjects_and_indices_agree(tmp_path, values, arrays, text):
 def test_what_adapt_uses_is_there_together(tmp_path):
     path = forged("MultiTaskGroupSVC", tmp_path, drop=["_covariance_features"])
     refused(path, "'_covariance_features' is missing, which belongs to 'newcomer_covariance_'")
+    path = forged("MultiTaskGroupSVC", tmp_path, arrays={"mean_structured_noise_": np.eye(12)})
+    refused(path, "'mean_response_penalty_' is missing, which belongs to 'mean_structured_noise_'")
     path = forged("MultiTaskGroupSVC", tmp_path, arrays={"_group_weights": np.array([1.0, 1.0, 1.0, 1e-320])})
     refused(path, "'_group_weights' must not be subnormal numbers")
 

@@ -32,6 +32,7 @@ ESTIMATORS = {
     "MultiTaskGroupSVC": (MultiTaskGroupSVC(0.05, similarity=0.1), {"subjects": WHO}),
     "noise beside a norm": (MultiTaskGroupSVC(0.05, similarity=0.1, noise="kronecker"), {"subjects": WHO}),
     "noise, l2": (MultiTaskGroupSVC(0.05, similarity=0.1, penalty="l2", noise="structured"), {"subjects": WHO}),
+    "evoked, l2": (MultiTaskGroupSVC(0.05, similarity=0.1, penalty="l2", noise="evoked"), {"subjects": WHO}),
     "MultiTaskGroupSVCCV": (MultiTaskGroupSVCCV(4, similarities=3), {"subjects": WHO}),
 }
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS)

@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mixnorm import MultiTaskGroupSVCCV
 from mixnorm.study import METHODS
 from mixnorm.study.methods import Settings, Training, inner_folds
 from mixnorm.study.plan import PAPER_QS
@@ -35,6 +36,16 @@ def test_every_method_ranks_targets_above_the_rest(name, trials):
     assert above.mean() > 0.7
     assert outcome.selected[2]
     assert outcome.selected.shape == (5,)
+
+
+def test_the_joint_method_with_noise_is_the_estimator_with_evoked_noise(trials):
+    training, X, who, _ = trials
+    folds = inner_folds(training, SETTINGS)
+    model = MultiTaskGroupSVCCV(penalty="l2", noise="evoked", cv=folds, rehearse=False)
+    model.fit(training.X, training.y, subjects=training.subject)
+    found = METHODS["msvm-noise"].fit(training, X, who, SETTINGS)
+    np.testing.assert_array_equal(found.scores, model.decision_function(X, subjects=who))
+    assert found.chosen["similarity"] == model.similarity_
 
 
 def test_the_method_with_windows_says_how_many_it_keeps(trials):

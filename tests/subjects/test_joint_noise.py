@@ -35,8 +35,12 @@ def slow_noise(X, y, groups, name="kronecker", weights=None):
     weights = np.ones(len(X)) if weights is None else weights
     order = np.concatenate([np.flatnonzero(groups == g) for g in np.unique(groups)])
     signs = np.ones(len(X)) if y is None else y
-    E = slow.residuals(X, signs, weights)[:, order].reshape(len(X), len(np.unique(groups)), -1)
+    by_sensor = len(X), len(np.unique(groups)), -1
     N = np.empty((X.shape[1], X.shape[1]))
+    if name == "evoked":
+        N[np.ix_(order, order)] = slow.evoked(X[:, order].reshape(by_sensor), signs, weights)
+        return N
+    E = slow.residuals(X, signs, weights)[:, order].reshape(by_sensor)
     N[np.ix_(order, order)] = getattr(slow, name)(E, weights / weights.sum())
     return N
 
@@ -69,8 +73,8 @@ def fit(data, noise="kronecker", alpha=ALPHA, similarity=SIMILARITY, **options):
 @pytest.mark.parametrize("sizes", [(40, 25, 60), (12, 9, 8)], ids=["n > d", "n < d"])
 @pytest.mark.parametrize(
     ("penalty", "q", "name"),
-    [("l2", 2.0, "structured"), ("l2", 2.0, "kronecker"), ("group", 2.0, "structured"), ("group", 1.5, "kronecker"),
-     ("l1", 2.0, "toeplitz")],
+    [("l2", 2.0, "structured"), ("l2", 2.0, "kronecker"), ("l2", 2.0, "evoked"), ("group", 2.0, "structured"),
+     ("group", 1.5, "kronecker"), ("group", 2.0, "evoked"), ("l1", 2.0, "toeplitz")],
 )  # fmt: skip
 def test_the_fit_is_the_convex_solvers(penalty, q, name, sizes):
     data = Xs, ys, groups = coloured(3, sizes=sizes)
@@ -140,17 +144,23 @@ def test_sensors_that_are_kept_or_forbidden(penalty):
     assert not model.coef_[:, groups == 4].any()
 
 
-def test_limits():
+@pytest.mark.parametrize("noise", ["structured", "evoked"])
+def test_one_subject_and_similarity_0_are_the_fits_of_single_subjects(noise):
     data = Xs, ys, groups = coloured(3)
-    # similarity 0: every subject by itself, at T times alpha (the loss of each counts by its share of the trials)
-    alone = fit((Xs[:1], ys[:1], groups), penalty="l2", noise="structured")
-    single = GroupSVC(ALPHA, penalty="l2", noise="structured", groups=groups, tol=1e-9).fit(Xs[0], ys[0])
+    how = {"penalty": "l2", "noise": noise}
+    alone = fit((Xs[:1], ys[:1], groups), **how)
+    single = GroupSVC(ALPHA, groups=groups, tol=1e-9, **how).fit(Xs[0], ys[0])
     np.testing.assert_allclose(alone.coef_, single.coef_, atol=1e-6)
-    apart = fit(data, similarity=0.0, penalty="l2", noise="structured")
+    # every subject by itself, at T times alpha (the loss of each counts by its share of the trials)
+    apart = fit(data, similarity=0.0, **how)
     for X, y, w in zip(Xs, ys, apart.coef_):
         alpha = ALPHA * sum(map(len, ys)) / len(y)
-        own = GroupSVC(alpha, penalty="l2", noise="structured", groups=groups, tol=1e-9).fit(X, y)
+        own = GroupSVC(alpha, groups=groups, tol=1e-9, **how).fit(X, y)
         np.testing.assert_allclose(w, own.coef_[0], atol=1e-5)
+
+
+def test_a_large_similarity_makes_all_white_classifiers_the_same():
+    data = Xs, ys, groups = coloured(3)
     same = fit(data, penalty="l2", similarity=1e4)
     V = [r @ w for r, w in zip(roots(Xs, ys, groups), same.coef_)]
     np.testing.assert_allclose(V - np.mean(V, axis=0), 0.0, atol=1e-3 * np.abs(V).max())
@@ -336,6 +346,11 @@ def own_problem(X, y, model, R, strength, alpha, sensors=range(6)):
 def new_noise(known, X, y, name="kronecker"):
     """N of a new subject: that of its own trials, and two trials' worth of the mean of the known subjects."""
     Xs, ys, groups = known
+    if name == "evoked" and y is None:  # noise of its own, and the response that the known subjects have on average
+        inverses = [np.linalg.inv(root(slow_noise(*each, groups, "structured"))) for each in zip(Xs, ys)]
+        penalties = [r @ slow_noise(*each, groups, name) @ r for r, *each in zip(inverses, Xs, ys)]
+        R = root(new_noise(known, X, None, "structured"))
+        return slow.unit(R @ np.mean(penalties, axis=0) @ R)
     mean = np.mean([slow_noise(*each, groups, name) for each in zip(Xs, ys)], axis=0)
     return (len(X) * slow_noise(X, y, groups, name) + 2 * mean) / (len(X) + 2)
 
@@ -351,28 +366,28 @@ def test_a_subject_in_asymmetric_is_regularised_in_its_own_coordinates_and_chang
     assert value == pytest.approx(optimum, rel=1e-7)
 
 
-@pytest.mark.parametrize("penalty", ["l2", "group"])
-def test_a_new_subject_is_regularised_in_its_own_coordinates(penalty):
+@pytest.mark.parametrize(("penalty", "noise"), [("l2", "structured"), ("group", "structured"), ("l2", "evoked")])
+def test_a_new_subject_is_regularised_in_its_own_coordinates(penalty, noise):
     (*Xs, X), (*ys, y), groups = coloured(4, seed=1)
     known = Xs, ys, groups
-    model = fit(known, "structured", penalty=penalty)
+    model = fit(known, noise, penalty=penalty)
     before = model.coef_.copy()
     model.adapt(X, y, subject="new")
     np.testing.assert_array_equal(model.coef_[:3], before)
     assert 0 < model.strength_ < np.inf
     alpha = 3 * ALPHA if penalty == "l2" else ALPHA
-    R = root(new_noise(known, X, y, "structured"))
+    R = root(new_noise(known, X, y, noise))
     optimum, value = own_problem(X, y, model, R, model.strength_, alpha, model.selected_groups_)
     assert value == pytest.approx(optimum, rel=1e-7)
 
 
-@pytest.mark.parametrize("penalty", ["l2", "group"])
-def test_trials_without_labels_give_the_classifier_nearest_to_the_mean(penalty):
+@pytest.mark.parametrize(("penalty", "noise"), [("l2", "kronecker"), ("group", "kronecker"), ("l2", "evoked")])
+def test_trials_without_labels_give_the_classifier_nearest_to_the_mean(penalty, noise):
     Xs, ys, groups = coloured(4, seed=1)
     Xs[0], Xs[3] = Xs[0] - 0.5, Xs[3] + 1.0  # not centred, and each in its own way
     known = Xs[:3], ys[:3], groups
-    model = fit(known, penalty=penalty)
-    R, usable = root(new_noise(known, Xs[3], None)), np.isin(groups, model.selected_groups_)
+    model = fit(known, noise, penalty=penalty)
+    R, usable = root(new_noise(known, Xs[3], None, noise)), np.isin(groups, model.selected_groups_)
     nearest = np.linalg.lstsq(R[:, usable], model.mean_white_coef_, rcond=None)[0]
     for y in (None, np.ones(31)):
         model.adapt(Xs[3], y, subject="new")
@@ -421,7 +436,7 @@ def test_what_was_fitted_counts_not_what_noise_is_set_to_later():
         np.testing.assert_array_equal(model.set_params(noise=later).adapt(Xs[3], ys[3]).coef_, expected)
 
 
-@pytest.mark.parametrize("noise", ["structured", "matrix"])
+@pytest.mark.parametrize("noise", ["evoked", "matrix"])
 def test_a_loaded_model_adapts_as_the_saved_one(tmp_path, noise):
     Xs, ys, groups = coloured(4)
     noise = slow_noise(Xs[0], ys[0], groups) if noise == "matrix" else noise

@@ -31,8 +31,8 @@ _FEWEST_TO_CALIBRATE = 6
 
 
 def default_joint_classifier(**options: Any) -> MultiTaskGroupSVCCV:
-    """Return `MultiTaskGroupSVCCV` with the structured noise of each subject and inner folds of whole characters."""
-    return MultiTaskGroupSVCCV(**({"penalty": "l2", "noise": "structured", "cv": InOrder()} | options))
+    """Return `MultiTaskGroupSVCCV` with ``noise="evoked"`` of each subject and inner folds of whole characters."""
+    return MultiTaskGroupSVCCV(**({"penalty": "l2", "noise": "evoked", "cv": InOrder()} | options))
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class CohortDecoder:
         ch_names : sequence of str, optional
             All channels of the recordings, where a reference was taken out; by default those of the design.
         classifier : MultiTaskGroupSVCCV, optional
-            By default with the structured noise of each subject and inner folds of whole characters.
+            By default with ``noise="evoked"`` of each subject and inner folds of whole characters.
 
         Returns
         -------

@@ -162,6 +162,8 @@ def _adaptation_is_whole(values: Mapping[str, Any]) -> str | None:
         ("newcomer_covariance_", "_covariance_features"),
         ("newcomer_gains_", "newcomer_trials_"),
         ("mean_aligned_coef_", "_mean_score"),
+        ("mean_response_penalty_", "mean_structured_noise_"),
+        ("mean_structured_noise_", "mean_response_penalty_"),
     ):
         if values.get(name) is not None and values.get(other) is None:
             return f"{other!r} is missing, which belongs to {name!r}"
@@ -274,6 +276,8 @@ JOINT = SUBJECTS | Record(
         "mean_aligned_coef_": or_none(Array("f", "d")),
         "mean_white_coef_": or_none(Array("f", "d")),
         "mean_noise_": or_none(Array("f", "F", "F")),
+        "mean_structured_noise_": or_none(Array("f", "F", "F")),
+        "mean_response_penalty_": or_none(Array("f", "F", "F")),
         "_noise_features": or_none(Array("i", "F", low=0, below="d")),
         "_noise_name": or_none(Word(*NOISES)),
         "_n_joint": Whole(1),

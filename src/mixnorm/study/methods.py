@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from mixnorm import GroupSVCCV, MultiTaskGroupSVCCV
+from mixnorm.eeg.cohort import default_joint_classifier
 from mixnorm.eeg.readers.guard import require
 from mixnorm.eeg.splitting import InOrder
 from mixnorm.estimators.settings import SETTINGS
@@ -146,9 +147,8 @@ def _multi_subject(
 
 
 def _noise_multi_subject(train: Training, X: NDArray, who: NDArray, settings: Settings) -> Outcome:
-    """A joint SVM with the structured noise of each subject, on the automatic grid of alphas and similarities."""
-    options = {"penalty": "l2", "noise": "structured", "cv": inner_folds(train, settings), "rehearse": False}
-    return _joint(MultiTaskGroupSVCCV(**options), train, X, who)
+    """A joint SVM with ``noise="evoked"`` of each subject, on the automatic grid of alphas and similarities."""
+    return _joint(default_joint_classifier(cv=inner_folds(train, settings), rehearse=False), train, X, who)
 
 
 def _joint(model: MultiTaskGroupSVCCV, train: Training, X: NDArray, who: NDArray) -> Outcome:

@@ -42,7 +42,7 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         then compared in the coordinates R_t w_t, where the activity of every subject is white: it differs more between
         subjects than their responses do. With ``penalty="l2"`` N_t is the metric of the penalty as well, with
         ``"group"`` and ``"l1"``, which select sensors by the w_t, that of ``ridge``.
-        ``penalty="l2", noise="structured"`` decodes well from few trials (benchmarks/many_subjects.md).
+        ``penalty="l2", noise="evoked"`` decodes well from few trials (benchmarks/many_subjects.md).
     ridge : float
         Strength of ½ Σ_t w_t'N_t w_t beside ``"group"`` or ``"l1"``; without ``noise`` an elastic net. 0: none.
         Refused with ``"l2"``, whose strength is alpha. A new subject (`adapt`) is regularised by its distance from
@@ -90,6 +90,9 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         v̄, the mean of the R_t w_t, with ``noise``.
     mean_noise_ : ndarray of shape (m, m), or None
         Mean of the N_t over subjects, on the features of the sensors that may be used.
+    mean_structured_noise_, mean_response_penalty_ : ndarrays of shape (m, m), or None
+        With ``noise="evoked"``: means over subjects of the structured noise, and of the penalty of a response in
+        coordinates where that is white, for trials of a new subject without labels.
     transfer_auc_ : float or None
         Result of ``rehearse``: AUC of the mean classifier of the others on a subject that was left out, as a mean over
         subjects. A warning is given if it is not above chance level.

@@ -21,7 +21,15 @@ from mixnorm.subjects.classifier import SubjectClassifier, SubjectTrials
 from mixnorm.subjects.joint import check_asymmetric, check_label, check_subject_classes
 from mixnorm.subjects.new_subject_metric import new_subject_metric, within_covariance
 from mixnorm.subjects.noise import JointNoise
-from mixnorm.subjects.prior import TRIALS_OF_MEAN, NoisePrior, Placed, PlainPrior, Prior, new_subject_alpha
+from mixnorm.subjects.prior import (
+    TRIALS_OF_MEAN,
+    ExpectedResponse,
+    NoisePrior,
+    Placed,
+    PlainPrior,
+    Prior,
+    new_subject_alpha,
+)
 from mixnorm.subjects.rehearsal import CHANCE, Rehearsal, expected_gains
 
 #: Smallest number of trials of each class from which an AUC is computed to judge a transfer; with fewer it is mostly
@@ -64,7 +72,8 @@ class MultiTaskClassifier(SubjectClassifier):
         multiplied by the number of known subjects, as in the joint problem, where their losses are averaged. Trials
         without labels (``y=None``) or of one class can be used as well: w is then the one with the smallest
         ‖R w − v̄‖², and the intercept makes the mean score of these trials equal to the mean score of the known
-        subjects' trials.
+        subjects' trials. With ``noise="evoked"`` such trials say where the noise is, and the known subjects where the
+        response is expected.
 
         A warning is given if the classifier that the new subject is regularised towards is not above chance level on
         its labelled trials.
@@ -152,7 +161,7 @@ class MultiTaskClassifier(SubjectClassifier):
         if getattr(self, "mean_white_coef_", None) is not None:
             noise = self.mean_white_coef_, self.mean_noise_, self._noise_features
             drawn = getattr(self, "_trials_of_mean", TRIALS_OF_MEAN)  # a model file of an earlier version has none
-            return NoisePrior(*noise, self._partition, self._noise_name, drawn)
+            return NoisePrior(*noise, self._partition, self._noise_name, drawn, self._expected_response())
         usable = (self.group_norms_ != 0)[self._group_index]
         if getattr(self, "mean_aligned_coef_", None) is not None:
             return AlignedPrior(self.mean_coef_, self.mean_aligned_coef_, self._partition)
@@ -161,6 +170,11 @@ class MultiTaskClassifier(SubjectClassifier):
             return PlainPrior(self.mean_coef_)
         kept = usable[self._covariance_features]
         return PlainPrior(self.mean_coef_, new_subject_metric(covariance[np.ix_(kept, kept)]))
+
+    def _expected_response(self) -> ExpectedResponse | None:
+        """Return what a new subject's trials without labels need; a model file of an earlier version has none."""
+        matrices = [getattr(self, name, None) for name in ("mean_structured_noise_", "mean_response_penalty_")]
+        return None if any(matrix is None for matrix in matrices) else ExpectedResponse(*matrices)
 
     def _intercept_without_labels(self, placed: Placed, X: np.ndarray) -> float:
         """Return the intercept of a subject whose trials have no labels, or are all of one class.
@@ -229,12 +243,15 @@ class MultiTaskClassifier(SubjectClassifier):
         """Keep what a new subject needs of the noise of the known subjects."""
         self.mean_aligned_coef_ = None  # only model files of version 0.1.0 have one
         self.mean_white_coef_ = self.mean_noise_ = self._noise_features = self._noise_name = None
+        self.mean_structured_noise_ = self.mean_response_penalty_ = None
         if noise is None:
             return
         W, b = solution.W[0, :, :, -1], solution.b[0, :, -1]
         prior = NoisePrior.of(noise, W)
         self.mean_white_coef_, self.mean_noise_ = prior.coef, prior.mean_noise
         self._noise_features, self._noise_name = prior.features, prior.noise
+        if (response := ExpectedResponse.of(noise)) is not None:
+            self.mean_structured_noise_, self.mean_response_penalty_ = response.noise, response.penalty
         self._n_joint = len(W)
         means = [
             np.average(joint.trials.matrix[rows], axis=0, weights=joint.weights[rows]) for rows in joint.subjects.rows

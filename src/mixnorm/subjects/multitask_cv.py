@@ -118,7 +118,9 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         held-out scores of all subjects, which any other subject gets.
     subjects_, coef_, intercept_, mean_coef_, mean_intercept_, groups_, group_norms_, selected_groups_
         Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
-    mean_white_coef_, mean_noise_, transfer_auc_, newcomer_trials_, newcomer_gains_, newcomer_covariance_
+    mean_white_coef_, mean_noise_, mean_structured_noise_, mean_response_penalty_
+        Of the model refitted on all trials, as in `MultiTaskGroupSVC`.
+    transfer_auc_, newcomer_trials_, newcomer_gains_, newcomer_covariance_
         Of the model refitted on all trials, as in `MultiTaskGroupSVC`, for `adapt`.
     dual_gap_, objective_, n_iter_
         Certificate and iterations of the refit.

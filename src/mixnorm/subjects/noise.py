@@ -128,13 +128,25 @@ class JointNoise:
         try:
             if not isinstance(given, str):
                 return _of_matrix(given, self.features)
-            X = self.data.trials.matrix[np.ix_(rows, self.features)]
-            covered = np.isin(np.arange(self.groups.n_groups), self.groups.index[self.features])
-            layout = layout_for(given, self.groups.only(covered))
+            X, layout = self.data.trials.matrix[np.ix_(rows, self.features)], self.layout(given)
             with few_threads(X):
                 return symmetric_estimate(given, X, self.data.signs[rows], self.weights[rows, k], layout)
         except ValueError as error:
             raise ValueError(f"Subject {label!r}: {error}") from error
+
+    def layout(self, name: str) -> np.ndarray | None:
+        """Return the layout of the features that N covers, as an estimate needs it."""
+        covered = np.isin(np.arange(self.groups.n_groups), self.groups.index[self.features])
+        return layout_for(name, self.groups.only(covered))
+
+    def covariances(self, name: str, k: int) -> list[np.ndarray]:
+        """Return another estimate of the noise of every subject in one of the problems, as matrices (m, m)."""
+        found = []
+        for rows in self.data.subjects.rows:
+            X = self.data.trials.matrix[np.ix_(rows, self.features)]
+            with few_threads(X):
+                found.append(covariance(name, X, self.data.signs[rows], self.weights[rows, k], self.layout(name)))
+        return found
 
     def solve(
         self,

@@ -8,7 +8,8 @@ estimated from its own trials, with labels or without, and drawn towards the mea
     N = (n N_own + n₀ N̄) / (n + n₀)
 
 for n trials: N̄ itself without any. Whose noise differs much is served by a small n₀, whose response is weak by a large
-one; a rehearsal among the known subjects decides (`mixnorm.subjects.rehearsal`).
+one; a rehearsal among the known subjects decides (`mixnorm.subjects.rehearsal`). What ``noise="evoked"`` says of the
+response needs labels; without them it is that of the known subjects (`ExpectedResponse`).
 """
 
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from mixnorm.core.groups import Groups
 from mixnorm.core.metric import DenseMetric, Metric, SymmetricMetric
 from mixnorm.estimators.objective import Objective
 from mixnorm.noise import covariance, layout_for
+from mixnorm.noise.white import scaled
 from mixnorm.subjects.adaptation import AdaptationProblem
 from mixnorm.subjects.noise import JointNoise, White
 
@@ -89,6 +91,43 @@ class PlainPrior:
 
 
 @dataclass(frozen=True, eq=False)
+class ExpectedResponse:
+    r"""What known subjects say of the response of one whose trials have no labels, for ``noise="evoked"``.
+
+    That noise is M_t = N_t^½ P_t N_t^½. N_t is the structured noise. P_t, the penalty in coordinates where N_t is
+    white, is smaller where the subject has its response (`mixnorm.noise.evoked`). Trials without labels show N alone.
+    In these coordinates responses are alike, so that P is taken over: M = N^½ P̄ N^½, scaled to a mean diagonal of 1.
+
+    Attributes
+    ----------
+    noise : ndarray of shape (m, m)
+        N̄, the mean of the N_t.
+    penalty : ndarray of shape (m, m)
+        P̄, the mean of the P_t.
+    """
+
+    noise: np.ndarray
+    penalty: np.ndarray
+
+    @classmethod
+    def of(cls, noise: JointNoise) -> "ExpectedResponse | None":
+        """Return what the last of some joint problems says; None if its noise knows of no response."""
+        if any(not isinstance(name, str) or name != "evoked" for name in noise.given):
+            return None
+        structured, everything = noise.covariances("structured", -1), np.arange(len(noise.features))
+        penalties = []
+        for N, own in zip(structured, noise.white(-1), strict=True):
+            white = SymmetricMetric.of_covariance(N)
+            penalties.append(white.whiten(white.whiten(own.metric.gram(everything)[0, 0]).T))
+        return cls(np.mean(structured, axis=0), np.mean(penalties, axis=0))
+
+    def beside(self, N: np.ndarray) -> np.ndarray:
+        """Return M (m, m) of a subject with the structured noise N."""
+        root = SymmetricMetric.of_covariance(N).root[0, 0]
+        return scaled(root @ self.penalty @ root)
+
+
+@dataclass(frozen=True, eq=False)
 class NoisePrior:
     """The mean v̄ of known subjects in white coordinates, and the mean of their noise.
 
@@ -104,6 +143,8 @@ class NoisePrior:
         Name of the estimate; None: the noise of a new subject is N̄.
     trials_of_mean : float
         n₀.
+    response : ExpectedResponse or None
+        For trials without labels; None: they are treated as trials without a response.
     """
 
     coef: np.ndarray
@@ -112,6 +153,7 @@ class NoisePrior:
     groups: Groups
     noise: str | None
     trials_of_mean: float = TRIALS_OF_MEAN
+    response: ExpectedResponse | None = None
 
     @classmethod
     def of(cls, noise: JointNoise, W: np.ndarray) -> "NoisePrior":
@@ -144,8 +186,15 @@ class NoisePrior:
         few = signs is None or min((signs > 0).sum(), (signs < 0).sum()) < 2
         covered = np.isin(np.arange(self.groups.n_groups), self.groups.index[self.features])
         layout = layout_for(self.noise, self.groups.only(covered))
+        if few and self.response is not None:
+            N = covariance("structured", own, np.ones(n), np.ones(n), layout)
+            return self.response.beside(self._drawn(N, self.response.noise, n))
         N = covariance(self.noise, own, np.ones(n) if few else signs, np.ones(n), layout)
-        return (n * N + self.trials_of_mean * self.mean_noise) / (n + self.trials_of_mean)
+        return self._drawn(N, self.mean_noise, n)
+
+    def _drawn(self, own: np.ndarray, mean: np.ndarray, n: int) -> np.ndarray:
+        """Return the noise of n trials, drawn towards the mean over known subjects."""
+        return (n * own + self.trials_of_mean * mean) / (n + self.trials_of_mean)
 
     def _center_and_metric(self, metric: Metric, usable: np.ndarray) -> tuple[np.ndarray, DenseMetric | None]:
         """Return the w (d,) with the least ‖R w − v̄‖² over the usable features (a mask (d,)), and N on them."""

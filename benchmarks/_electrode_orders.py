@@ -14,11 +14,12 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold
 
 from mixnorm.core.groups import Groups
-from mixnorm.estimators.elimination import Distance, Trained, elimination_order
+from mixnorm.estimators.elimination import Distance, elimination_order
 from mixnorm.estimators.entry import entry_order
 from mixnorm.estimators.folds import Fold
 from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.objective import Objective
+from mixnorm.estimators.trained import Trained
 from mixnorm.execution import SolverOptions
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.orders import by_backward_elimination, by_riemannian_distance, by_snr
@@ -33,7 +34,7 @@ MOST = 16
 
 
 def by_us(training, noise=None):
-    """The order of ``mixnorm select``, or the same with another noise covariance."""
+    """The order of ``mixnorm select``; with ``noise``, elimination by the distance in this noise alone."""
     n, G, r = training.X.shape
     trained = Trained(training.X.reshape(n, -1), training.signs, np.ones(n))
     return elimination_order([trained], Groups.from_channels(range(G), r), np.ones(G), noise)
@@ -140,7 +141,7 @@ class OwnNoise:
 
 def by_own_noise(training, criterion="expected", kind="structured", most=16):
     """The order of the package down to ``most`` electrodes, then elimination by a criterion of `OwnNoise`."""
-    order, value = by_us(training), getattr(OwnNoise(training), criterion)
+    order, value = by_us(training, "kronecker"), getattr(OwnNoise(training), criterion)
     left, removed = list(order[:most]), list(order[most:][::-1])
     while len(left) > 1:
         without = [value(np.sort([other for other in left if other != one]), kind) for one in left]

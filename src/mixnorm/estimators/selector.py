@@ -10,11 +10,12 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from mixnorm.core.certificate import certify
 from mixnorm.core.penalties import vector_norm
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.estimators.elimination import Trained, check_strategy, elimination_noise, elimination_order
+from mixnorm.estimators.elimination import check_strategy, elimination_noise, elimination_order
 from mixnorm.estimators.inputs import Trials, all_or_nothing, encode_labels, read_fit, read_predict
 from mixnorm.estimators.objective import Objective, as_noise, largest_alpha, varying, warn_unconverged
 from mixnorm.estimators.persistence import Archivable
 from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, solve_with
+from mixnorm.estimators.trained import Trained
 from mixnorm.estimators.weights import check_sample_weight, class_balance
 from mixnorm.execution import SolverOptions
 
@@ -190,11 +191,10 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         """Return the chosen sensors, in their order, by backward elimination."""
         n_sensors = self._check_n_sensors(stack)
         signs, used = stack.y[0, 0], weights > 0
-        noise = elimination_noise(self.noise, stack.groups)
-        check_enough_trials(noise, signs, weights, classes)
+        check_enough_trials(elimination_noise(self.noise, stack.groups), signs, weights, classes)
         beta = np.where(_usable(stack), stack.group_weights[0, :, 0], np.inf)
         own = Trained(stack.X[0, 0][used], signs[used], weights[used])
-        order = elimination_order([own], stack.groups, beta, noise)
+        order = elimination_order([own], stack.groups, beta, self.noise)
         self.order_, self.n_iter_ = stack.groups.labels[order], len(order)
         return np.sort(order[:n_sensors])
 

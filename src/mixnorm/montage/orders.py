@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from mixnorm.core.groups import Groups
 from mixnorm.eeg.positions import standard_name
 from mixnorm.eeg.readers.guard import require
-from mixnorm.estimators.elimination import Trained, elimination_order
+from mixnorm.estimators.elimination import elimination_order
+from mixnorm.estimators.trained import Trained
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.plain_svm import order_by_weights
 from mixnorm.montage.refits import Ranking, sizes_up_to

@@ -120,16 +120,24 @@ def test_constant_sensors_leave_first_and_a_repeated_one_before_its_original():
 
 
 def test_a_sensor_that_shows_the_labels_comes_first():
-    X, signs = trials_of(np.random.default_rng(6), 60)
+    X, signs = trials_of(np.random.default_rng(6), 60, strength=4.0)
     X[:, 4] = signs[:, None]
     assert order_of((X, signs))[0] == 4
 
 
-def test_units_do_not_matter_and_weights_count_trials():
+def test_units_do_not_matter_and_a_weight_of_all_trials_neither():
     X, signs = trials_of(np.random.default_rng(7), 60)
     order = order_of((X, signs))
     assert order_of((1e-7 * X, signs)) == order
-    assert SensorSelector(2).fit(X, signs, np.full(60, 3.0)).order_.tolist() == order
+    weights = np.ones(60)
+    found = [
+        ExpectedSeparation(
+            Trained(X.reshape(60, -1), signs, factor * weights), Groups.from_channels(range(G), R), np.arange(G)
+        )
+        for factor in (1.0, 3.0)
+    ]
+    assert found[0].separation(np.array([0, 1])) == pytest.approx(found[1].separation(np.array([0, 1])))
+    assert found[0].precision == pytest.approx(20 * 40 / 60 * 58 / 60)
     some = (np.arange(60) > 11).astype(float)
     assert SensorSelector(2).fit(X, signs, some).order_.tolist() == order_of((X[12:], signs[12:]))
 

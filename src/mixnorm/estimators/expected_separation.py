@@ -25,7 +25,8 @@ from mixnorm.estimators.objective import varying
 from mixnorm.estimators.trained import Trained
 from mixnorm.noise import SensorMoments, residuals
 
-#: Losses that differ by less are equal: rounding must not decide between two sensors with the same signal.
+#: Losses that differ by less are equal: rounding must not decide between two sensors with the same signal. Residuals
+#: that are smaller, relative to the trials, are zero.
 _ROUNDING = 1e-9
 #: Separation by sensors that are constant in each class and differ between the classes.
 _PERFECT = 1e6
@@ -59,7 +60,8 @@ class ExpectedSeparation:
         self._difference = found.difference.reshape(K, r)
         self._moments = SensorMoments(X.reshape(len(X), K, r), trials.signs, weights)
         self._varies = varying(X, Groups.from_channels(range(K), r))
-        self._has_noise = found.trials.any(axis=0).reshape(K, r).any(axis=1)
+        noise, signal = (np.sum(part.reshape(-1, K, r) ** 2, axis=(0, 2)) for part in (found.trials, X))
+        self._has_noise = noise > _ROUNDING**2 * signal
         self._left = np.arange(K)
 
     def separation(self, sensors: NDArray[np.intp]) -> float:

@@ -123,6 +123,9 @@ def test_a_sensor_that_shows_the_labels_comes_first():
     X, signs = trials_of(np.random.default_rng(6), 60, strength=4.0)
     X[:, 4] = signs[:, None]
     assert order_of((X, signs))[0] == 4
+    groups = Groups.from_channels(range(G), R)
+    own = ExpectedSeparation(Trained(X.reshape(60, -1), signs, np.ones(60)), groups, np.array([0, 4]))
+    assert 1 < own.separation(np.array([0])) < 10 < own.separation(np.array([1]))
 
 
 def test_units_do_not_matter_and_a_weight_of_all_trials_neither():

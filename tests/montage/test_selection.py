@@ -22,7 +22,7 @@ from mixnorm.eeg import (
 from mixnorm.eeg.splitting import fitted
 from mixnorm.montage.decoders import trials_of
 from mixnorm.montage.reading import selection_from_json
-from mixnorm.montage.result import FewTrials
+from mixnorm.montage.verdict_records import FewTrials
 
 QUICK = SelectOptions(n_resamplings=2, compare=False)
 KEYS = {

@@ -19,17 +19,7 @@ from mixnorm.estimators.windows import equal_windows
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.intervals import corrected_error, corrected_interval, mean_known
 from mixnorm.montage.plain import number, numbers
-from mixnorm.montage.result import (
-    CLASSES,
-    Curve,
-    Drop,
-    Evoked,
-    FoldsUsed,
-    Montage,
-    SensorInfo,
-    Source,
-    Stability,
-)
+from mixnorm.montage.result import CLASSES, Curve, Drop, Evoked, FoldsUsed, Montage, SensorInfo, Source, Stability
 from mixnorm.montage.scored_windows import ScoredWindows
 from mixnorm.montage.scoring import ScoredMontages
 from mixnorm.montage.trials import SubjectTrials

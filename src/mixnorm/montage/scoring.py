@@ -66,6 +66,15 @@ class ScoredMontages:
         rows = [[nothing if one is None else auc(one.signs, one.scores) for one in fold] for fold in self.tests]
         return np.moveaxis(np.array(rows), 2, 0)
 
+    def held_out(self, subjects: Sequence[SubjectTrials], t: int, place: int) -> NDArray[np.float64]:
+        """Scores of all trials of subject t by the montage at an index, (n,); NaN where they were never held out."""
+        scores = np.full(len(subjects[t].signs), np.nan)
+        for fold, tests in zip(usable_folds(subjects), self.tests, strict=True):
+            own = tests[t]
+            if own is not None:
+                scores[subjects[t].fold == fold] = own.scores[:, place]
+        return scores
+
     @property
     def by_fold(self) -> NDArray[np.float64]:
         """AUC of every montage in every fold, mean over subjects, (S, J)."""

@@ -40,11 +40,6 @@ def by_us(training, noise=None):
     return elimination_order([trained], Groups.from_channels(range(G), r), np.ones(G), noise)
 
 
-def by_structured_distance(training):
-    """Elimination by the Mahalanobis distance with the structured noise covariance."""
-    return by_us(training, "structured")
-
-
 class HeldOutDistance(HeldOut):
     """The classifier N⁻¹d of one inner fold, judged by d' on the held-out trials alone."""
 
@@ -233,7 +228,8 @@ ORDERS = {
 }
 #: What was tried for the order of the package.
 CANDIDATES = {
-    "distance, structured noise": by_structured_distance,
+    "distance, Kronecker noise": partial(by_us, noise="kronecker"),
+    "distance, structured noise": partial(by_us, noise="structured"),
     "held-out separation": by_held_out_distance,
     "entry on the path, with ridge": by_entry,
     **{

@@ -1,18 +1,17 @@
-r"""The separation of the classes that a montage is expected to have on new trials.
+r"""The Mahalanobis distance between the class means of a montage, without what it gains by chance.
 
-With d̂ the difference of the class means of the training trials and N an estimate of the noise of the montage, the
-classifier is w = N⁻¹d̂. On new trials, whose means differ by d and whose covariance is C, it separates the classes by
-w'd / √(w'Cw). The true d is not known, but d̂ has the covariance C/m with m = n₊n₋/(n₊ + n₋), so that
+With d̂ the difference of the class means of the training trials, C their covariance within the classes and
+m = n₊n₋/(n₊ + n₋), d̂ has the covariance C/m. So in a noise N the distance is too large by tr(N⁻¹C)/m on average:
 
-    E[d̂'N⁻¹d̂] = d'N⁻¹d + tr(N⁻¹C)/m,        E[w'd] = d'N⁻¹d,
+    E[d̂'N⁻¹d̂] = d'N⁻¹d + tr(N⁻¹C)/m,
 
-and (d̂'w − tr(N⁻¹C)/m) / √(w'Cw) estimates the separation, C being the sample covariance. The term that is subtracted
-is what a montage seems to gain by chance. It is large with few trials, and it differs between montages, because N is
-structured and fits some sensors better than others.
+and D² = d̂'N⁻¹d̂ − tr(N⁻¹C)/m estimates the distance of the true means without bias. What is subtracted would be the
+same for all montages of one size if N were C. But N is structured, and fits some sensors better than others: sensors
+whose noise it does not describe well seem to separate the classes.
 
-N is estimated for every montage by itself, as for the decoder that will be trained on it. For two electrodes this is
-far from the part of an estimate for all of them: the time course of the noise that is left after the other electrodes
-have been used to suppress it is not that of the noise itself.
+N is estimated for every montage by itself, as for the decoder that is trained on it. For a few sensors this is far
+from their part of an estimate for all: the time course of the noise that is left after the other sensors have been
+used to suppress it is not that of the noise itself.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from mixnorm.noise import SensorMoments, residuals
 #: Losses that differ by less are equal: rounding must not decide between two sensors with the same signal. Residuals
 #: that are smaller, relative to the trials, are zero.
 _ROUNDING = 1e-9
-#: Separation by sensors that are constant in each class and differ between the classes.
+#: d' by sensors that are constant in each class and differ between the classes.
 _PERFECT = 1e6
 
 
-class ExpectedSeparation:
-    """The expected separation of one subject, as sensors are removed; for `mixnorm.estimators.elimination.eliminate`.
+class UnbiasedDistance:
+    """The distance of one subject, as sensors are removed; for `mixnorm.estimators.elimination.eliminate`.
 
     Parameters
     ----------
@@ -46,7 +45,7 @@ class ExpectedSeparation:
     Attributes
     ----------
     precision : float
-        n₊n₋/(n₊ + n₋).
+        n₊n₋/(n₊ + n₋), less what the class means take from the residuals.
     """
 
     def __init__(self, trials: Trained, groups: Groups, sensors: NDArray[np.intp]) -> None:
@@ -65,15 +64,15 @@ class ExpectedSeparation:
         self._left = np.arange(K)
 
     def separation(self, sensors: NDArray[np.intp]) -> float:
-        """Expected separation by some sensors, given by their places among those to begin with; 0 by none."""
+        """Return d' = √D² of some sensors, by their places among those to begin with; 0 for none, −√−D² if D² < 0."""
         own = np.sort(sensors[self._varies[sensors]])
         if not self._has_noise[own].any():
             return _PERFECT if len(own) else 0.0
         d, C = self._difference[own].ravel(), self._moments.sample(own)
-        P = np.linalg.inv(self._moments.structured(own).dense())
-        w = P @ d
-        gained = d @ w - np.sum(P * C) / self.precision
-        return float(gained / np.sqrt(max(w @ C @ w, np.finfo(float).tiny)))
+        # the estimate of the noise has a mean variance of 1
+        P = np.linalg.inv(self._moments.structured(own).dense()) / np.mean(np.diag(C))
+        squared = d @ P @ d - np.sum(P * C) / self.precision
+        return float(np.sign(squared) * np.sqrt(np.abs(squared)))
 
     @property
     def error(self) -> float:
@@ -81,7 +80,7 @@ class ExpectedSeparation:
         return float(np.sqrt(2 * self._shape[1]) / self.precision / max(2 * self.separation(self._left), 1e-12))
 
     def losses(self) -> NDArray[np.float64]:
-        """Loss of separation by the removal of each sensor, (sensors,); negative where it is better to do without."""
+        """Loss of d' by the removal of each sensor, (sensors,); negative where it is better to do without."""
         without = [self.separation(np.delete(self._left, place)) for place in range(len(self._left))]
         losses = _ROUNDING * np.round((self.separation(self._left) - np.array(without)) / _ROUNDING)
         # A constant sensor does not even add noise, so that its removal loses more than that of a useless one; but

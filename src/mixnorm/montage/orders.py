@@ -45,7 +45,10 @@ class Order(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EliminationOrder:
-    """Backward elimination by the Mahalanobis distance of the classes (`mixnorm.estimators.elimination`)."""
+    """Backward elimination by the Mahalanobis distance of the classes (`mixnorm.estimators.elimination`).
+
+    It needs no inner folds, so that `SensorSelector` and stability selection use the very same order.
+    """
 
     constraints: Constraints
     name: str = "montages"

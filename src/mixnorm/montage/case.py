@@ -13,11 +13,11 @@ from mixnorm.eeg.splitting import Folds, InOrder, honest_folds
 from mixnorm.montage.checkpoint import Checkpoint, Work, digest
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.decoders import trials_of
-from mixnorm.montage.options import SelectOptions
 from mixnorm.montage.orders import EliminationOrder, Order, compared_orders
 from mixnorm.montage.progress import Progress, Tracker
 from mixnorm.montage.scored_windows import check_windows
 from mixnorm.montage.scoring import ScoredMontages, score_montages, usable_folds
+from mixnorm.montage.select_options import SelectOptions
 from mixnorm.montage.steps import steps_of
 from mixnorm.montage.trials import SubjectTrials
 

@@ -39,7 +39,6 @@ from mixnorm.montage.decoders import (
 )
 from mixnorm.montage.intervals import mean_known
 from mixnorm.montage.letters_right import letters_of
-from mixnorm.montage.options import SelectOptions
 from mixnorm.montage.orders import compared_orders
 from mixnorm.montage.plain import number, numbers
 from mixnorm.montage.progress import Progress, report_share
@@ -47,6 +46,7 @@ from mixnorm.montage.recommendation import Choice, choose, recommend
 from mixnorm.montage.result import Curve, SelectionResult, SubjectRow
 from mixnorm.montage.scored_windows import ScoredWindows, score_windows
 from mixnorm.montage.scoring import ScoredMontages, usable_folds
+from mixnorm.montage.select_options import SelectOptions
 from mixnorm.montage.shown_path import shown_path
 from mixnorm.montage.steps import DECODERS, MONTAGES, PATH, STABILITY, WINDOWS, subject_step
 from mixnorm.montage.trials import SubjectTrials

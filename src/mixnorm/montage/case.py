@@ -81,6 +81,8 @@ class Case:
             return Work(n_jobs=n_jobs, tracker=self.tracker)
         trials = [value for one in subjects for value in vars(one).values()]
         constraints = (self.constraints.keep, self.constraints.forbid, self.constraints.cost)
+        # the options that only choose among the montages, such as a number of electrodes, are not part of it: parts of
+        # an interrupted selection are used again when another number is asked for
         about = digest(*trials, *constraints, self.design.ch_names, self.design.preparation)
         return Work(self.checkpoint, about, n_jobs, self.tracker)
 
@@ -110,6 +112,7 @@ class Case:
 
     def accepted(self, one: SubjectTrials, train: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """The training trials of a subject that are within the peak-to-peak limit, as a mask of all trials."""
+        # held-out trials stay: nobody can leave out the bad trials of the future
         accepted = train.copy()
         accepted[train] = self.design.preparation.scaler().fit(one.X[train]).accepted(one.X[train], one.signs[train])
         return accepted

@@ -121,6 +121,7 @@ def pooled_decoder(
     design: Design, sensors: Sequence[str], alphas: Mapping[str, float], recordings: Sequence[Any]
 ) -> Decoder:
     """One classifier trained on the trials of all subjects, at the median of the subjects' alphas."""
+    # not the mean: alphas differ by powers of ten, and a subject with few trials may have chosen an extreme one
     return decoder_on(design, sensors, montage_classifier(float(np.median(list(alphas.values())))), recordings)
 
 
@@ -149,6 +150,7 @@ def scores_by_others(design: Design, sensors: Sequence[str], alphas: Mapping[str
         own = part.subject == name
         alpha = float(np.median([alpha for other, alpha in alphas.items() if other != name]))
         scaler = part.preparation.scaler().fit(part.X[~own])
+        # trials beyond the peak-to-peak limit are not learned from, but all trials of the new subject are scored
         known = ~own
         known[known] = scaler.accepted(part.X[known], part.y[known])
         model = montage_classifier(alpha).fit(scaler.transform(part.X[known]), part.y[known])

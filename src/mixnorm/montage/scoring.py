@@ -134,6 +134,7 @@ def score_montages(
     if not folds:
         raise ValueError("No fold has both classes among its held-out and its training trials; use fewer folds.")
     *held_out, models = _run(subjects, folds, _Settings(order, cv, scaler), work or Work())
+    # for the correction of Nadeau and Bengio: the larger the held-out part, the more the training sets differ
     share = np.array([np.mean([np.mean(one.fold == fold) for one in subjects]) for fold in folds])
     return ScoredMontages(
         models=models,
@@ -211,6 +212,7 @@ def _fitted(
     trials = [[_split(one, fold, settings) for one in subjects] for fold in folds]
     cases = []
     for number, own in enumerate(trials, start=1):
+        # one order for all subjects, because they are to wear the same electrodes; each has decoders of its own
         ranking = settings.order.rank([training for training, _ in own])
         cases += [(training, ranking) for training, _ in own]
         tell(_RANKING * number / len(folds))

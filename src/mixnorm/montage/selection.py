@@ -166,6 +166,7 @@ def select_montage(
     sensors, alphas = case.sensors_and_alphas(found, choice.chosen)
     held_out = _held_out(case, found, choice.chosen)
     rows = _by_subject(case, found, choice, held_out) if case.is_shared else None
+    # stability, path, windows and the other orders are for the page: the montages above do not depend on them
     stable = _stability(case)
     case.tracker.start(PATH)
     path = shown_path(case)
@@ -291,6 +292,7 @@ def _stability(case: Case) -> StabilitySelection | None:
     if not has_stability(case.constraints, case.options):
         return None
     case.tracker.start(STABILITY)
+    # all trials, also those of the outer folds: nothing is scored here
     subjects = [one.take(case.accepted(one, np.ones(len(one.X), dtype=bool))) for one in case.subjects]
     X = np.concatenate([case.scaled(one, np.ones(len(one.X), dtype=bool)) for one in subjects])
     call = Call.of(

@@ -58,6 +58,7 @@ class UnbiasedDistance:
         self.precision = found.n_difference
         self._difference = found.difference.reshape(K, r)
         self._moments = SensorMoments(X.reshape(len(X), K, r), trials.signs, weights)
+        self._covariance = self._moments.sample(slice(0, K)).reshape(K, r, K, r)
         self._varies = varying(X, Groups.from_channels(range(K), r))
         noise, signal = (np.sum(part.reshape(-1, K, r) ** 2, axis=(0, 2)) for part in (found.trials, X))
         self._has_noise = noise > _ROUNDING**2 * signal
@@ -68,10 +69,11 @@ class UnbiasedDistance:
         own = np.sort(sensors[self._varies[sensors]])
         if not self._has_noise[own].any():
             return _PERFECT if len(own) else 0.0
-        d, C = self._difference[own].ravel(), self._moments.sample(own)
+        d = self._difference[own].ravel()
+        C = self._covariance[own][:, :, own].reshape(len(d), len(d))
+        P = np.linalg.inv(self._moments.structured(own).dense())
         # the estimate of the noise has a mean variance of 1
-        P = np.linalg.inv(self._moments.structured(own).dense()) / np.mean(np.diag(C))
-        squared = d @ P @ d - np.sum(P * C) / self.precision
+        squared = (d @ P @ d - np.vdot(P, C) / self.precision) / np.mean(np.diag(C))
         return float(np.sign(squared) * np.sqrt(np.abs(squared)))
 
     @property

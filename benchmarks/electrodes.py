@@ -178,7 +178,9 @@ def growing_table(path):
     with Path(path).open("w", newline="", encoding="utf-8") as file:
 
         def add(rows):
-            writer = csv.DictWriter(file, list(rows[0]) if rows else [])
+            if not rows:
+                return
+            writer = csv.DictWriter(file, list(rows[0]))
             if not file.tell():
                 writer.writeheader()
             writer.writerows(rows)
@@ -396,7 +398,11 @@ def recommend_fold(person, fold, options):
         number = dealt(groups if len(np.unique(groups)) > 2 else np.arange(len(train)), 5)
     trials = SubjectTrials(person.X[train], person.signs[train], number, person.groups[train])
     order = EliminationOrder(Constraints.none(trials.X.shape[1]))
-    found = score_montages([trials], order, cv=InOrder(), scaler=person.preparation.scaler())
+    try:
+        found = score_montages([trials], order, cv=InOrder(), scaler=person.preparation.scaler())
+    except ValueError as error:  # one subject of NER has 13 errors in all: ``mixnorm select`` refuses then as well
+        print(f"\n{person.data}, {person.who}, fold {fold}: {error}", file=sys.stderr)
+        return []
     scaler = person.preparation.scaler().fit(trials.X)
     fresh = auc(person.signs[test], found.models[0].scores(scaler.transform(person.X[test])))
     rows = []

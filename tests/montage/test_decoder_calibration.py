@@ -53,7 +53,7 @@ def test_a_saved_decoder_spells(tmp_path):
     there = load(tmp_path / "montage.mixnorm")
     assert there.evidence == found.decoder.evidence
     assert there.evidence.slope > 0
-    assert spell(there, [new], MATRICES["6x6"])[0].text == spelling_of(new)
+    assert "".join(one.symbol for one in spell(there, [new], MATRICES["6x6"])) == spelling_of(new)
 
 
 def test_of_several_subjects_the_common_decoder_is_calibrated_by_subjects_it_did_not_see():

@@ -5,7 +5,9 @@ candidates that were tried for the order of the package, and sequential forward 
 """
 
 import sys
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -206,16 +208,23 @@ def by_sequential_selection(training):
     return np.array([*chosen, *left])
 
 
-def without_figures():
-    """Let pyRiemann be imported without matplotlib, which it needs only for figures; none are drawn here."""
-    try:
+def import_pyriemann():
+    """Import pyRiemann once, before processes are made; it is left out where this fails.
+
+    It needs matplotlib only for figures, of which none are drawn here.
+    """
+    with suppress(ImportError):
         import matplotlib.pyplot  # noqa: F401
-    except ImportError:
+    if "matplotlib" not in sys.modules:
         for name in ("matplotlib", "matplotlib.pyplot", "matplotlib.patches", "matplotlib.transforms"):
             sys.modules[name] = MagicMock()
+    # a second attempt succeeds where a part that is not needed, but imported first, is missing
+    for _ in range(2):
+        with suppress(ImportError):
+            import_module("pyriemann.channelselection")
 
 
-without_figures()
+import_pyriemann()
 OURS, FORMER = "mixnorm select", "former elimination"
 ORDERS = {
     OURS: by_us,

@@ -34,7 +34,7 @@ from mixnorm.noise import covariance, kronecker, layout_for, residuals
 
 STRATEGIES = ("elimination", "path")
 """How sensors are chosen: by this elimination, or by their entry on the mixed-norm path."""
-MOST_UNBIASED = 16
+MOST_UNBIASED = 8
 """Once so many sensors are left, the unbiased distance decides; it costs too much for more of them."""
 
 

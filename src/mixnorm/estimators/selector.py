@@ -31,7 +31,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
 
     By default they are those of ``mixnorm select`` for this number on the same (scaled) trials: the last ones of a
     backward elimination by the Mahalanobis distance d'N⁻¹d between the class means, d being their difference and N the
-    covariance of the noise. Sensors that only reduce the noise of others are so kept as well. The last 16 sensors are
+    covariance of the noise. Sensors that only reduce the noise of others are so kept as well. The last 8 sensors are
     removed by the distance without its bias, in the noise of the sensors that are left.
 
     With ``strategy="path"`` they are those that the mixed-norm path selects first, as in the paper. The path of
@@ -51,7 +51,7 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
     q : float
         Inner norm of the path, 1 ≤ q ≤ 2. For "path" alone.
     noise : str, array of shape (d, d), or None
-        Covariance of the noise, as in `GroupSVC`. With "elimination" None means "kronecker" and, for the last 16
+        Covariance of the noise, as in `GroupSVC`. With "elimination" None means "kronecker" and, for the last 8
         sensors, "structured" of those that are left; "shrunk" where sensors have unequal numbers of features. If it
         is given, the distance in this noise decides throughout, with its bias.
     ridge : float

@@ -36,9 +36,9 @@ COMMANDS = {
     ),
 }
 
-#: Commands that take long: they say at once that they have started, because the import of scikit-learn alone can take
-#: some seconds on a busy machine.
-ANNOUNCED = ("select", "train", "study")
+#: Commands that take minutes: they say at once that they have started, because the import of scikit-learn alone can
+#: take some seconds on a busy machine.
+ANNOUNCED = ("select",)
 
 
 def main() -> None:

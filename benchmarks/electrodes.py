@@ -62,6 +62,7 @@ from mixnorm.montage.trials import SubjectTrials, Training, inner_folds
 
 SIZES = (2, 4, 8, 16)
 SETS = ("ner2015-errp", "bcicomp2-iib", "uam-p300", "uam-p300:100", "uam-p300:200", "bigp3bci-a", "br41n-p300")
+DEVELOPMENT = ("uam-p300:100", "uam-p300:200", "br41n-p300", "bcicomp2-iib", "bigp3bci-a:500", "ner2015-errp")
 RUNS = ("AAS010R01", "AAS011R01", "AAS011R02")
 FLAT = {"bigp3bci-a": ("Fp1", "Fp2")}
 CAP = "standard cap"
@@ -523,7 +524,7 @@ def main():
     add = partial(parser.add_subparsers(required=True).add_parser)
     for name, run in (("orders", compare), ("recommended", recommended)):
         job = add(name)
-        job.add_argument("data", nargs="*", default=list(SETS), help="data sets, such as uam-p300:100")
+        job.add_argument("data", nargs="*", help="data sets, such as uam-p300:100")
         job.add_argument("--seed", type=int, help="development: random splits, from this seed on")
         job.add_argument("--splits", type=int, default=1, help="number of random splits (1)")
         job.add_argument("--candidates", action="store_true", help="also the candidates for our order")
@@ -550,6 +551,8 @@ def main():
     options = parser.parse_args()
     seed = getattr(options, "seed", None)
     options.seeds = None if seed is None else tuple(range(seed, seed + options.splits))
+    if hasattr(options, "data"):
+        options.data = options.data or (SETS if seed is None else DEVELOPMENT)
     options.run(options)
 
 

@@ -4,38 +4,42 @@ Kept here: the former elimination (`_former_elimination`), elimination by the we
 candidates that were tried for the order of the package, and sequential forward selection as in ``bci-essentials``.
 """
 
+import sys
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from unittest.mock import MagicMock
+
 import numpy as np
 from _former_elimination import HeldOut, components, order_sensors
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold
 
 from mixnorm.core.groups import Groups
-from mixnorm.estimators.elimination import Distance, Trained, elimination_order
+from mixnorm.estimators.elimination import Distance, elimination_order
 from mixnorm.estimators.entry import entry_order
 from mixnorm.estimators.folds import Fold
 from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.objective import Objective
+from mixnorm.estimators.trained import Trained
 from mixnorm.execution import SolverOptions
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.orders import by_backward_elimination, by_riemannian_distance, by_snr
 from mixnorm.montage.plain_svm import choose_alphas, growing, stack_of
 from mixnorm.montage.refits import Models, Ranking
 from mixnorm.montage.separation import precision, separation
+from mixnorm.montage.trials import Training
+from mixnorm.noise import SensorMoments
 
 #: No order is scored with more electrodes than this, short of all.
 MOST = 16
 
 
 def by_us(training, noise=None):
-    """The order of ``mixnorm select``, or the same with another noise covariance."""
+    """The order of ``mixnorm select``; with ``noise``, elimination by the distance in this noise alone."""
     n, G, r = training.X.shape
     trained = Trained(training.X.reshape(n, -1), training.signs, np.ones(n))
     return elimination_order([trained], Groups.from_channels(range(G), r), np.ones(G), noise)
-
-
-def by_structured_distance(training):
-    """Elimination by the Mahalanobis distance with the structured noise covariance."""
-    return by_us(training, "structured")
 
 
 class HeldOutDistance(HeldOut):
@@ -77,6 +81,74 @@ def by_entry(training, noise="structured", ridge=1.0):
     options = SolverOptions("auto", 1e-3)
     ranks = entry_order(stack, min(MOST, X.shape[1]), options, objective.quadratic(stack, ones))
     return np.argsort(ranks[:, 0], kind="stable")
+
+
+class OwnNoise:
+    """Criteria of a montage by the noise of its own sensors, estimated for each montage by itself."""
+
+    def __init__(self, training):
+        X, signs = training.X, training.signs
+        n, _, self.r = X.shape
+        parts = [X[signs > 0], X[signs < 0]]
+        self.moments = SensorMoments(X, signs, np.ones(n))
+        self.difference = parts[0].mean(axis=0) - parts[1].mean(axis=0)
+        residuals = np.concatenate([part - part.mean(axis=0) for part in parts]).reshape(n, -1)
+        self.covariance = residuals.T @ residuals / (n - 2)
+        self.precision, self.n = len(parts[0]) * len(parts[1]) / n, n
+        self.folds = [
+            (OwnNoise(Training(X[fold.train > 0], signs[fold.train > 0], [])), X[fold.test], signs[fold.test])
+            for fold in training.folds
+        ]
+
+    def noise(self, sensors, C, kind):
+        found = self.moments.structured(sensors)
+        if kind == "kronecker":
+            return np.kron(found.sensors, found.samples)
+        # shrunk: the sample covariance, the more the more trials there are for each feature
+        share = min(1.0, len(C) / self.n) if kind == "shrunk" else 1.0
+        return share * found.dense() + (1 - share) * C
+
+    def parts(self, sensors, kind):
+        """P = N⁻¹, d and C of the montage, in units of the noise."""
+        features = (sensors[:, None] * self.r + np.arange(self.r)).ravel()
+        C = self.covariance[np.ix_(features, features)]
+        scale = np.mean(np.diag(C))
+        P = np.linalg.inv(self.noise(sensors, C / scale, kind))
+        return P, self.difference[sensors].ravel() / np.sqrt(scale), C / scale
+
+    def distance(self, sensors, kind):
+        """d'N⁻¹d."""
+        P, d, _ = self.parts(sensors, kind)
+        return d @ P @ d
+
+    def unbiased(self, sensors, kind):
+        """d'N⁻¹d without what is expected by chance, tr(N⁻¹C)/m."""
+        P, d, C = self.parts(sensors, kind)
+        return d @ P @ d - np.sum(P * C) / self.precision
+
+    def expected(self, sensors, kind):
+        """Separation expected on new trials: (d'w − tr(N⁻¹C)/m) / √(w'Cw), w = N⁻¹d, m = n₊n₋/(n₊ + n₋)."""
+        P, d, C = self.parts(sensors, kind)
+        w = P @ d
+        return (d @ w - np.sum(P * C) / self.precision) / np.sqrt(w @ C @ w)
+
+    def held_out(self, sensors, kind):
+        """Separation on the held-out trials of the inner folds."""
+        found = []
+        for own, X, signs in self.folds:
+            P, d, _ = own.parts(sensors, kind)
+            found.append(separation(signs, X[:, sensors].reshape(len(X), -1) @ (P @ d)[:, None])[0])
+        return precision([signs for *_, signs in self.folds]) @ found
+
+
+def by_own_noise(training, criterion="expected", kind="structured", most=16):
+    """The order of the package down to ``most`` electrodes, then elimination by a criterion of `OwnNoise`."""
+    order, value = by_us(training, "kronecker"), getattr(OwnNoise(training), criterion)
+    left, removed = list(order[:most]), list(order[most:][::-1])
+    while len(left) > 1:
+        without = [value(np.sort([other for other in left if other != one]), kind) for one in left]
+        removed.append(left.pop(int(np.argmax(without))))
+    return np.array([*left, *removed[::-1]])
 
 
 def by_former_elimination(training):
@@ -136,6 +208,23 @@ def by_sequential_selection(training):
     return np.array([*chosen, *left])
 
 
+def import_pyriemann():
+    """Import pyRiemann once, before processes are made; it is left out where this fails.
+
+    It needs matplotlib only for figures, of which none are drawn here.
+    """
+    with suppress(ImportError):
+        import matplotlib.pyplot  # noqa: F401
+    if "matplotlib" not in sys.modules:
+        for name in ("matplotlib", "matplotlib.pyplot", "matplotlib.patches", "matplotlib.transforms"):
+            sys.modules[name] = MagicMock()
+    # a second attempt succeeds where a part that is not needed, but imported first, is missing
+    for _ in range(2):
+        with suppress(ImportError):
+            import_module("pyriemann.channelselection")
+
+
+import_pyriemann()
 OURS, FORMER = "mixnorm select", "former elimination"
 ORDERS = {
     OURS: by_us,
@@ -148,9 +237,20 @@ ORDERS = {
 }
 #: What was tried for the order of the package.
 CANDIDATES = {
-    "distance, structured noise": by_structured_distance,
+    "distance, Kronecker noise": partial(by_us, noise="kronecker"),
+    "distance, structured noise": partial(by_us, noise="structured"),
     "held-out separation": by_held_out_distance,
     "entry on the path, with ridge": by_entry,
+    **{
+        f"first {most} by {criterion}, own {kind} noise": partial(
+            by_own_noise, criterion=criterion, kind=kind, most=most
+        )
+        for most, criterion, kind in (
+            (8, "unbiased", "structured"),
+            *((16, one, kind) for one in ("distance", "unbiased", "expected") for kind in ("structured", "shrunk")),
+            (16, "held_out", "structured"),
+        )
+    },
 }
 
 

@@ -1,8 +1,9 @@
 """Which electrodes: our montages against those that other methods choose, on the same folds, and what was promised.
 
     MIXNORM_DATA=... python benchmarks/electrodes.py orders --jobs 16
-    MIXNORM_DATA=... python benchmarks/electrodes.py orders ner2015-errp --seed 100 --candidates
+    MIXNORM_DATA=... python benchmarks/electrodes.py orders ner2015-errp --seed 100 --splits 3 --candidates
     MIXNORM_DATA=... python benchmarks/electrodes.py recommended --jobs 16
+    python benchmarks/electrodes.py tables orders.csv recommended.csv
     python benchmarks/electrodes.py simulated --sets 60 --jobs 16
     python benchmarks/electrodes.py permutations --sets 500 --jobs 16
     python benchmarks/electrodes.py stability --sets 200
@@ -12,17 +13,22 @@
 `orders` and `recommended` take the names of data sets, by default all of them: ``uam-p300:100`` learns from the first
 100 training trials of a fold. Every order is found on the training trials of a fold alone; decoders are fitted on its
 first K electrodes and scored on the held-out trials: the decoder of the package ("our refit") and the one that belongs
-to the order ("own refit"). With ``--seed`` the folds are drawn at random instead (development; constants were chosen
-with seeds from 100); without it they are sessions, runs or characters. NumPy, SciPy and scikit-learn are enough;
-pyRiemann is left out where it is not installed. Rows go to ``--out`` as CSV. Times are CPU times of one process.
+to the order ("own refit"). The folds are sessions, runs or characters. With ``--seed`` there are random splits
+instead, one for each of ``--splits`` seeds, with half of the sessions or characters for training (development: the
+order was chosen with seeds from 100). NumPy, SciPy and scikit-learn are enough; pyRiemann is left out where it is not
+installed. Rows go to ``--out`` as CSV as soon as a fold is finished, and `tables` prints the tables of such files.
+Times are CPU times of one process.
 """
 
 import argparse
 import csv
+import multiprocessing
 import os
+import sys
 import time
 import warnings
 from collections import defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -56,15 +62,20 @@ from mixnorm.montage.trials import SubjectTrials, Training, inner_folds
 
 SIZES = (2, 4, 8, 16)
 SETS = ("ner2015-errp", "bcicomp2-iib", "uam-p300", "uam-p300:100", "uam-p300:200", "bigp3bci-a", "br41n-p300")
+DEVELOPMENT = ("uam-p300:100", "uam-p300:200", "br41n-p300", "bcicomp2-iib", "bigp3bci-a:500", "ner2015-errp")
 RUNS = ("AAS010R01", "AAS011R01", "AAS011R02")
 FLAT = {"bigp3bci-a": ("Fp1", "Fp2")}
 CAP = "standard cap"
 ALL = "all electrodes"
+FEWEST = 6  # training trials of a class in a random split
 
 
 @dataclass(frozen=True, eq=False)
 class Person:
-    """The trials of one subject (prepared as by ``mixnorm select``), the outer fold of each, and the folds scored."""
+    """The trials of one subject, prepared as by ``mixnorm select``, the outer fold of each, and the splits scored.
+
+    ``splits``: by name, the indices of the training trials and of the held-out ones.
+    """
 
     data: str
     who: str
@@ -74,25 +85,42 @@ class Person:
     number: np.ndarray
     ch_names: tuple
     preparation: Preparation
-    most: int | None
+    splits: dict
 
-    def folds(self):
-        return [fold for fold in np.unique(self.number) if len(np.unique(self.signs[self.number == fold])) == 2]
-
-    def train(self, fold):
-        return np.flatnonzero(self.number != fold)[: self.most]
-
-    def split(self, fold, n_inner=3):
+    def split(self, name, n_inner=3):
         """Scaled training trials with inner folds, and scaled held-out trials with their signs."""
-        train, test = self.train(fold), self.number == fold
+        train, test = self.splits[name]
         scale = self.preparation.scaler().fit(self.X[train]).transform
         folds = inner_folds(InOrder(n_inner), self.signs[train], self.groups[train])
         return Training(scale(self.X[train]), self.signs[train], folds), scale(self.X[test]), self.signs[test]
 
 
+def fold_splits(signs, number, most):
+    """The outer folds whose held-out trials have both classes; the first ``most`` other trials are for training."""
+    return {
+        str(fold): (np.flatnonzero(number != fold)[:most], np.flatnonzero(number == fold))
+        for fold in np.unique(number)
+        if len(np.unique(signs[number == fold])) == 2
+    }
+
+
+def random_splits(signs, units, most, seeds):
+    """Half of the units for training, in random order, of which the first ``most`` trials are taken."""
+    splits = {}
+    for seed in seeds:
+        drawn = np.random.default_rng(seed).permutation(np.unique(units))
+        half = drawn[: (len(drawn) + 1) // 2]
+        train = np.concatenate([np.flatnonzero(units == unit) for unit in half])[:most]
+        test = np.flatnonzero(~np.isin(units, half))
+        enough = all(np.sum(signs[train] == sign) >= FEWEST and np.any(signs[test] == sign) for sign in (-1, 1))
+        if enough:
+            splits[f"seed {seed}"] = np.sort(train), test
+    return splits
+
+
 @cache
-def people_of(data, seed=None):
-    """All subjects of a data set; with a seed, five folds of whole trial groups drawn at random."""
+def people_of(data, seeds=None):
+    """All subjects of a data set, with their folds, or with one random split for each seed."""
     name, _, trials = data.partition(":")
     folder = Path(os.environ["MIXNORM_DATA"])
     if name == "bcicomp2-iib":
@@ -109,39 +137,94 @@ def people_of(data, seed=None):
             own = trials_of(design, design.subject == who)
             X, y, groups = own.to_sklearn()
             number = own.run if name == "bcicomp2-iib" else honest_folds(own).number
-            if seed is not None:
-                units = np.random.default_rng(seed).permutation(np.unique(groups))
-                number = (np.argsort(units) * 5 // len(units))[np.searchsorted(np.sort(units), groups)]
             label = f"{who} {paths[0].stem}" if len(sources) > 1 else str(who)
             signs, most = np.where(y == 1, 1.0, -1.0), int(trials) if trials else None
-            people.append(Person(data, label, X, signs, groups, number, own.ch_names, own.preparation, most))
+            units = number if name == "ner2015-errp" else groups  # sessions differ there
+            splits = random_splits(signs, units, most, seeds) if seeds else fold_splits(signs, number, most)
+            people.append(Person(data, label, X, signs, groups, number, own.ch_names, own.preparation, splits))
     return people
 
 
-def in_parallel(options, tasks):
-    """Results of the tasks; by multiprocessing, which names functions: loky would copy `people_of` with its cache."""
-    return Parallel(options.jobs, backend="multiprocessing", verbose=5)(tasks)
+def run_folds(function, options):
+    """Rows of all splits of all subjects; each is also written to the CSV file as soon as it is known."""
+    tasks = [
+        (function, data, options, place, name)
+        for data in options.data
+        for place, person in enumerate(people_of(data, options.seeds))
+        for name in person.splits
+    ]
+    rows = []
+    # fork: the processes have the trials that `people_of` has read
+    with multiprocessing.get_context("fork").Pool(options.jobs) as pool, growing_table(options.out) as add:
+        for done, part in enumerate(pool.imap_unordered(run_one, tasks), start=1):
+            rows += part
+            add(part)
+            print(f"\r{done} of {len(tasks)} splits", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return rows
+
+
+def run_one(task):
+    function, data, options, place, name = task
+    warnings.simplefilter("ignore")
+    return function(people_of(data, options.seeds)[place], name, options)
+
+
+@contextmanager
+def growing_table(path):
+    """Give a function that appends rows to a CSV file; without a path it does nothing."""
+    if not path:
+        yield lambda rows: None
+        return
+    with Path(path).open("w", newline="", encoding="utf-8") as file:
+
+        def add(rows):
+            if not rows:
+                return
+            writer = csv.DictWriter(file, list(rows[0]))
+            if not file.tell():
+                writer.writeheader()
+            writer.writerows(rows)
+            file.flush()
+
+        yield add
+
+
+def tables(options):
+    """Print the tables of CSV files."""
+    rows = []
+    for path in options.files:
+        with Path(path).open(newline="", encoding="utf-8") as file:
+            rows += [{key: number(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    for show, key in ((show_all_orders, "order"), (show_recommended, "rule")):
+        own = [row for row in rows if key in row]
+        if own:
+            show(own)
+
+
+def number(text):
+    """A number where the text is one."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
 
 
 def compare(options):
     """Print for every set the AUC at K electrodes, by order and refit, and how far ours is from the others."""
-    tasks = [
-        delayed(score_fold)(data, options.seed, place, fold, options)
-        for data in options.data
-        for place, person in enumerate(people_of(data, options.seed))
-        for fold in person.folds()
-    ]
-    rows = [row for part in in_parallel(options, tasks) for row in part]
-    write(rows, options.out)
-    for data in options.data:
+    show_all_orders(run_folds(score_fold, options))
+
+
+def show_all_orders(rows):
+    for data in dict.fromkeys(row["data"] for row in rows):
         show_orders(data, [row for row in rows if row["data"] == data])
     show_summary(rows)
 
 
-def score_fold(data, seed, place, fold, options):
-    """AUC of every order, refit and number of electrodes on one fold of one person."""
-    warnings.simplefilter("ignore")
-    person = people_of(data, seed)[place]
+def score_fold(person, fold, options):
+    """AUC of every order, refit and number of electrodes on one split of one person."""
     training, X, signs = person.split(fold)
     five = person.split(fold, 5)[0]  # the former order was made for five inner folds
     G = X.shape[1]
@@ -151,10 +234,9 @@ def score_fold(data, seed, place, fold, options):
         for size, value in zip(models.sizes.tolist(), auc(signs, models.scores(X)), strict=True):
             rows.append(
                 {
-                    "data": data,
-                    "seed": seed,
+                    "data": person.data,
                     "subject": person.who,
-                    "fold": int(fold),
+                    "fold": fold,
                     "order": name,
                     "refit": kind,
                     "k": ALL if size == G else size,
@@ -167,9 +249,8 @@ def score_fold(data, seed, place, fold, options):
     note(ALL, "ours", refit(training, everything), 0.0)
     note(ALL, "own", own_refit(FORMER)(five, everything), 0.0)
     cap = standard_cap(person.ch_names)
-    for name, find in (ORDERS | (CANDIDATES if options.candidates else {})).items():
-        if options.only and name not in options.only:
-            continue
+    compared = {name: find for name, find in ORDERS.items() if not options.only or name in options.only}
+    for name, find in (compared | (CANDIDATES if options.candidates else {})).items():
         start = time.process_time()
         try:
             order = find(training if name == OURS else five)
@@ -178,21 +259,13 @@ def score_fold(data, seed, place, fold, options):
         took = time.process_time() - start
         ranking = Ranking(order, np.array([size for size in SIZES if size < G]))
         note(name, "ours", refit(training, ranking), took)
-        if name != OURS:
+        if name != OURS and name not in CANDIDATES:
             note(name, "own", own_refit(name)(five, ranking), took)
     if 0 < len(cap) < G:
         ranking = Ranking(cap, np.array([len(cap)]))
         note(CAP, "ours", refit(training, ranking), 0.0)
         note(CAP, "own", own_refit(CAP)(five, ranking), 0.0)
     return rows
-
-
-def write(rows, path):
-    if path and rows:
-        with Path(path).open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
 
 
 def by_subject(rows, order, kind, k):
@@ -238,7 +311,7 @@ def show_orders(data, rows):
             note = f" ({cap[0]} electrodes)" if name == CAP and cap else ""
             if name == CAP and cap and cap[0] not in SIZES:
                 cells[-1] = f"{np.mean(list(by_subject(rows, CAP, kind, cap[0]).values())):.1f}*"
-            if name != OURS or kind == "ours":
+            if kind == "ours" or (name != OURS and name not in CANDIDATES):
                 print(f"| {name}{note} | " + " | ".join(cells) + " |")
         print()
     for k in (*SIZES, ALL):
@@ -292,19 +365,16 @@ def rules():
 
 def recommended(options):
     """Print what the recommended montage is worth on a fold that had no part in the choice of its size."""
-    tasks = [
-        delayed(recommend_fold)(data, options.seed, place, fold)
-        for data in options.data
-        for place, person in enumerate(people_of(data, options.seed))
-        for fold in person.folds()
-    ]
-    rows = [row for part in in_parallel(options, tasks) for row in part]
-    write(rows, options.out)
+    show_recommended(run_folds(recommend_fold, options))
+
+
+def show_recommended(rows):
+    """One row for each rule and data set, means over subjects, and one for the mean over data sets."""
     print("\n| rule | data | electrodes | AUC | − all electrodes | − best number on these trials |")
     print("| --- | --- | --- | --- | --- | --- |")
     for rule in rules():
         means = []
-        for data in options.data:
+        for data in dict.fromkeys(row["data"] for row in rows):
             own = [row for row in rows if (row["rule"], row["data"]) == (rule, data)]
             people = list(dict.fromkeys(row["subject"] for row in own))
             table = np.array(
@@ -320,25 +390,26 @@ def recommended(options):
         print(f"| {rule} | mean of sets | {k:.1f} | {there:.1f} | {whole:+.2f} | {best:+.2f} |")
 
 
-def recommend_fold(data, seed, place, fold):
+def recommend_fold(person, fold, options):
     """Choose a montage by nested scores on the training trials of a fold; its AUC on the held-out trials."""
-    warnings.simplefilter("ignore")
-    person = people_of(data, seed)[place]
-    train = person.train(fold)
+    train, test = person.splits[fold]
     number = person.number[train]
     if len(np.unique(number)) < 3:  # two runs are left of three, or one character: folds as for one session
         groups = person.groups[train]
         number = dealt(groups if len(np.unique(groups)) > 2 else np.arange(len(train)), 5)
     trials = SubjectTrials(person.X[train], person.signs[train], number, person.groups[train])
     order = EliminationOrder(Constraints.none(trials.X.shape[1]))
-    found = score_montages([trials], order, cv=InOrder(), scaler=person.preparation.scaler())
+    try:
+        found = score_montages([trials], order, cv=InOrder(), scaler=person.preparation.scaler())
+    except ValueError as error:  # one subject of NER has 13 errors in all: ``mixnorm select`` refuses then as well
+        print(f"\n{person.data}, {person.who}, fold {fold}: {error}", file=sys.stderr)
+        return []
     scaler = person.preparation.scaler().fit(trials.X)
-    test = person.number == fold
     fresh = auc(person.signs[test], found.models[0].scores(scaler.transform(person.X[test])))
     rows = []
     for rule, choose in rules().items():
         at = choose(found)
-        shared = {"data": data, "seed": seed, "subject": person.who, "fold": int(fold), "rule": rule}
+        shared = {"data": person.data, "subject": person.who, "fold": fold, "rule": rule}
         shared |= {"k": int(found.sizes[at]), "auc": float(fresh[at]), "all": float(fresh[-1])}
         rows.append(shared | {"best": float(fresh[np.argmax(found.mean)])})
     return rows
@@ -453,13 +524,17 @@ def main():
     add = partial(parser.add_subparsers(required=True).add_parser)
     for name, run in (("orders", compare), ("recommended", recommended)):
         job = add(name)
-        job.add_argument("data", nargs="*", default=list(SETS), help="data sets, such as uam-p300:100")
-        job.add_argument("--seed", type=int, help="development: folds drawn at random")
+        job.add_argument("data", nargs="*", help="data sets, such as uam-p300:100")
+        job.add_argument("--seed", type=int, help="development: random splits, from this seed on")
+        job.add_argument("--splits", type=int, default=1, help="number of random splits (1)")
         job.add_argument("--candidates", action="store_true", help="also the candidates for our order")
-        job.add_argument("--only", nargs="+", metavar="ORDER", help="orders to score; all if left out")
+        job.add_argument("--only", nargs="+", metavar="ORDER", help="orders to compare; all if left out")
         job.add_argument("--jobs", type=int, default=1)
         job.add_argument("--out", help="CSV file")
         job.set_defaults(run=run)
+    job = add("tables")
+    job.add_argument("files", nargs="+", help="CSV files that orders or recommended have written")
+    job.set_defaults(run=tables)
     for name, run, sets in (
         ("simulated", simulated, 60),
         ("stability", stability, 200),
@@ -474,6 +549,10 @@ def main():
         job.add_argument("--jobs", type=int, default=1)
         job.set_defaults(run=run)
     options = parser.parse_args()
+    seed = getattr(options, "seed", None)
+    options.seeds = None if seed is None else tuple(range(seed, seed + options.splits))
+    if hasattr(options, "data"):
+        options.data = options.data or (SETS if seed is None else DEVELOPMENT)
     options.run(options)
 
 

@@ -251,6 +251,17 @@ def test_version_and_unknown_commands():
     assert mixnorm("nosuch").returncode == 2
 
 
+def test_a_long_command_says_that_it_has_started_before_it_imports_anything_large():
+    code = (
+        "import sys\nsys.modules['sklearn'] = sys.modules['scipy'] = sys.modules['numpy'] = None\n"
+        "from mixnorm.commands.main import main\nsys.argv = ['mixnorm', 'select', 'nosuch.edf']\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stderr.startswith("Starting mixnorm select …\n")
+    assert "Error" in done.stderr
+    assert mixnorm("select", "--help").stderr == ""
+
+
 def test_without_click_the_command_names_the_extra():
     code = "import sys; sys.modules['click'] = None\nfrom mixnorm.commands.main import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)

@@ -342,4 +342,5 @@ def test_missing_device_is_an_error_before_anything_is_read(recording, tmp_path)
 
 def test_reading_is_announced_first(done):
     _, result = done
-    assert result.stderr.startswith("Reading ")
+    assert result.stderr.splitlines()[0] == "Starting mixnorm select …"
+    assert result.stderr.splitlines()[1].startswith("Reading ")

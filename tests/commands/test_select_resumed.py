@@ -82,7 +82,7 @@ def test_parts_of_other_constraints_are_not_used_and_are_removed_at_the_end(reco
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("mixnorm.montage.selection._path_without", stop)
+        patched.setattr("mixnorm.montage.shown_path._path_without", stop)
         assert CliRunner().invoke(select, [*map(str, arguments)]).exit_code == 130
     assert len(list((tmp_path / "out" / ".parts").iterdir())) == 3
     result = CliRunner().invoke(select, [*map(str, arguments), "--forbid", "Cz"])

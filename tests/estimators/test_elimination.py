@@ -5,8 +5,9 @@ import pytest
 
 from mixnorm import SensorSelector, stability_selection
 from mixnorm.core.groups import Groups
-from mixnorm.estimators.elimination import Distance, Trained, elimination_noise, elimination_order
+from mixnorm.estimators.elimination import Distance, elimination_noise, elimination_order
 from mixnorm.estimators.stability import complementary_halves
+from mixnorm.estimators.trained import Trained
 from mixnorm.noise import covariance
 
 G, R = 7, 4
@@ -181,17 +182,18 @@ def test_units_of_all_sensors_and_weights_of_all_trials_do_not_matter(trials):
     X, signs = trials
     expected = order_of(X, signs, "kronecker")
     assert order_of(1e-7 * X, signs, "kronecker") == expected
-    doubled = SensorSelector(3).fit(X, signs, sample_weight=np.full(len(signs), 2.0))
+    selector = SensorSelector(3, noise="kronecker")
+    doubled = selector.fit(X, signs, sample_weight=np.full(len(signs), 2.0))
     assert doubled.order_.tolist() == expected
     twice = np.repeat(np.arange(len(signs)), 2)
-    assert SensorSelector(3).fit(X[twice], signs[twice]).order_.tolist() == expected
+    assert selector.fit(X[twice], signs[twice]).order_.tolist() == expected
     left_out = (np.arange(len(signs)) > 12).astype(float)
-    assert SensorSelector(3).fit(X, signs, left_out).order_.tolist() == order_of(X[13:], signs[13:], "kronecker")
+    assert selector.fit(X, signs, left_out).order_.tolist() == order_of(X[13:], signs[13:], "kronecker")
 
 
 def test_stability_is_the_frequency_among_the_first_of_the_same_order(trials):
     X, signs = trials
-    found = stability_selection(X, signs, n_resamplings=3, n_sensors=2, random_state=1)
+    found = stability_selection(X, signs, n_resamplings=3, n_sensors=2, random_state=1, noise="kronecker")
     halves = complementary_halves(signs, None, 3, np.random.RandomState(1))
     counts = np.zeros(G)
     for half in halves.T:

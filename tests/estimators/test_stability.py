@@ -37,7 +37,8 @@ def test_trials_of_one_group_stay_in_the_same_half():
 
 def test_frequencies_are_those_of_a_fine_path_on_each_half():
     data = simulated_p300(240, n_channels=6, n_informative=3, noise=0.15, seed=3)
-    found = stability_selection(data.X, data.y, n_resamplings=4, n_sensors=2, threshold=0.9, random_state=5, tol=1e-6)
+    settings = {"n_resamplings": 4, "n_sensors": 2, "threshold": 0.9, "random_state": 5, "tol": 1e-6}
+    found = stability_selection(data.X, data.y, strategy="path", **settings)
     signs = np.where(data.y > 0, 1.0, -1.0)
     halves = halves_of(signs, None, 4, seed=5)
     counts = np.zeros(6)
@@ -80,8 +81,10 @@ def test_bound_holds_where_nothing_is_informative():
     false = [len(selected(seed, n_informative=0)) for seed in range(8)]
     assert error_bound(2, 12, 0.7) < 1
     assert np.mean(false) <= error_bound(2, 12, 0.7)
-    # the same settings find a sensor where there is one
-    assert all(list(selected(seed, n_informative=1, noise=0.02)) == [0] for seed in range(3))
+    # the same settings find a sensor where there is one; the second of each half is a matter of chance
+    found = [list(selected(seed, n_informative=1, noise=0.02)) for seed in range(3)]
+    assert all(0 in one for one in found)
+    assert np.mean([len(one) - 1 for one in found]) <= error_bound(2, 12, 0.7)
 
 
 def test_kept_sensors_are_always_in_and_forbidden_ones_never():

@@ -6,9 +6,9 @@ import pytest
 from mixnorm.montage.caution import chance_level, few_folds, few_trials, interval_over_trials
 from mixnorm.montage.recommendation import Choice, choose, recommend, smallest_near_best
 from mixnorm.montage.refits import HeldOutScores, Models
-from mixnorm.montage.result import FewTrials
 from mixnorm.montage.scoring import ScoredMontages
 from mixnorm.montage.trials import SubjectTrials
+from mixnorm.montage.verdict_records import FewTrials
 
 
 def subject(n_targets, n_others):

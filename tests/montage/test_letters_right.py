@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mixnorm.eeg import SelectOptions, prepare, select_montage, simulated_recording
+from mixnorm.montage.case import Case
 from mixnorm.montage.letters_right import letters_of
 from mixnorm.montage.result import Letters
-from mixnorm.montage.selection import _Case
 from selections import selection, typed
 
 
@@ -16,7 +16,7 @@ from selections import selection, typed
 def scored():
     recording = simulated_recording(480, n_channels=3, n_informative=2, amplitude=5.0, seed=3)
     design = prepare(recording)
-    case = _Case.of(design, SelectOptions(n_resamplings=0, compare=False, n_folds=2), lambda now: None, None)
+    case = Case.of(design, SelectOptions(n_resamplings=0, compare=False, n_folds=2), lambda now: None, None)
     return design, case, case.scored(case.subjects)
 
 

@@ -22,7 +22,7 @@ from mixnorm.eeg import (
 from mixnorm.eeg.splitting import fitted
 from mixnorm.montage.decoders import trials_of
 from mixnorm.montage.reading import selection_from_json
-from mixnorm.montage.result import FewTrials
+from mixnorm.montage.verdict_records import FewTrials
 
 QUICK = SelectOptions(n_resamplings=2, compare=False)
 KEYS = {
@@ -311,5 +311,5 @@ def test_decoder_is_that_of_training_on_the_same_electrodes(design, found):
     X = design.preparation.scaler().fit(design.X).transform(design.X)[:, part]
     own = fitted(default_classifier(noise="structured"), X, design.y, design.trial_groups())
     assert n in (1, 2, 3, 4, 6)  # sizes at which alpha is chosen and not interpolated
-    np.testing.assert_allclose(found.decoder.classifier.alpha, own.alpha_, rtol=1e-6)
+    np.testing.assert_allclose(found.decoder.classifier.alpha_, own.alpha_, rtol=1e-6)
     np.testing.assert_allclose(found.decoder.classifier.coef_, own.coef_, rtol=1e-3, atol=1e-5)

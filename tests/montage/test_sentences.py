@@ -8,7 +8,8 @@ import pytest
 
 import mixnorm
 from mixnorm.montage import sentences
-from mixnorm.montage.result import ChanceLevel, FewFolds, FewTrials, FoldsUsed, Recommendation, Stability
+from mixnorm.montage.result import FoldsUsed, Stability
+from mixnorm.montage.verdict_records import ChanceLevel, FewFolds, FewTrials, Recommendation
 
 PLAIN = Recommendation(
     n_sensors=4,

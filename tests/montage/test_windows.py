@@ -178,7 +178,7 @@ def test_parts_are_taken_from_a_checkpoint_for_the_same_number_of_windows_only(d
     ],
 )
 def test_windows_that_cannot_be_are_refused_before_anything_is_computed(design, number, message, monkeypatch):
-    monkeypatch.setattr("mixnorm.montage.selection.score_montages", None)
+    monkeypatch.setattr("mixnorm.montage.case.score_montages", None)
     with pytest.raises(ValueError, match=message):
         select_montage(design, replace(QUICK, windows=number))
 

@@ -26,6 +26,13 @@ def test_estimate_is_that_of_the_sensors_by_themselves(trials, moments, sensors)
 
 
 @pytest.mark.parametrize("sensors", SETS, ids=str)
+def test_sample_covariance_is_that_of_the_residuals(trials, moments, sensors):
+    X, signs, weights = trials
+    E = reference.residuals(X[:, sensors], signs, weights).reshape(len(X), -1)
+    np.testing.assert_allclose(moments.sample(sensors), E.T @ (weights[:, None] * E) / weights.sum(), **SAME)
+
+
+@pytest.mark.parametrize("sensors", SETS, ids=str)
 def test_product_needs_no_matrix(moments, sensors, rng):
     N = moments.structured(sensors)
     W = rng.standard_normal((len(N.sensors), len(N.samples)))
@@ -44,8 +51,9 @@ def test_bound_holds_and_is_that_of_the_kronecker_part(moments, rng):
 
 def test_other_library_gives_the_same(trials, moments):
     torch = pytest.importorskip("torch")
-    other = SensorMoments(*trials, send=torch.as_tensor).structured(np.array([3, 0, 1]))
-    np.testing.assert_allclose(other.dense().numpy(), moments.structured(np.array([3, 0, 1])).dense(), **SAME)
+    other, sensors = SensorMoments(*trials, send=torch.as_tensor), np.array([3, 0, 1])
+    np.testing.assert_allclose(other.structured(sensors).dense().numpy(), moments.structured(sensors).dense(), **SAME)
+    np.testing.assert_allclose(other.sample(sensors).numpy(), moments.sample(sensors), **SAME)
 
 
 def test_sensors_that_are_constant_in_each_class_are_refused(trials):

@@ -36,6 +36,10 @@ COMMANDS = {
     ),
 }
 
+#: Commands that take minutes: they say at once that they have started, because the import of scikit-learn alone can
+#: take some seconds on a busy machine.
+ANNOUNCED = ("select",)
+
 
 def main() -> None:
     """Run the command line, or say which extra to install."""
@@ -50,6 +54,11 @@ def main() -> None:
 
         def list_commands(self, ctx: click.Context) -> list[str]:
             return list(COMMANDS)
+
+        def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple:
+            if args[0] in ANNOUNCED and "--help" not in args:
+                click.echo(f"Starting mixnorm {args[0]} …", err=True)
+            return super().resolve_command(ctx, args)
 
         def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
             if name not in COMMANDS:

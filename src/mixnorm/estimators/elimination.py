@@ -12,10 +12,13 @@ much as a few inversions of N.
 If N = R ⊗ S is a Kronecker product of sensors and samples, D² = ‖R^{−½} Δ S^{−½}‖² with Δ the difference of the means
 by sensor and sample. Then the same holds with P = R⁻¹ and w = P Δ S^{−½}, one row per sensor: a matrix over sensors
 alone is enough.
+
+Few sensors are ordered by the distance without its bias (`UnbiasedDistance`), in the noise of every montage by itself.
+This is nearer to what the decoder of a montage will do, and it costs an inversion for each montage that is tried,
+which is too much for many sensors.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,29 +27,15 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from mixnorm.core.groups import Groups
 from mixnorm.estimators.objective import as_noise
 from mixnorm.estimators.quadratic import check_noise
+from mixnorm.estimators.trained import Trained
+from mixnorm.estimators.unbiased_distance import UnbiasedDistance
 from mixnorm.execution import few_threads
 from mixnorm.noise import covariance, kronecker, layout_for, residuals
 
 STRATEGIES = ("elimination", "path")
 """How sensors are chosen: by this elimination, or by their entry on the mixed-norm path."""
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """Training trials of one subject.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-    signs : ndarray of shape (n,)
-        −1 or +1; at least two trials of each class.
-    weights : ndarray of shape (n,)
-        Sample weights.
-    """
-
-    X: NDArray[np.float64]
-    signs: NDArray[np.float64]
-    weights: NDArray[np.float64]
+MOST_UNBIASED = 8
+"""Once so many sensors are left, the unbiased distance decides; it costs too much for more of them."""
 
 
 def elimination_order(
@@ -57,9 +46,10 @@ def elimination_order(
 ) -> NDArray[np.intp]:
     """Order sensors by backward elimination, the most important one first.
 
-    The sensor is removed without which the separation d' = √D² stays largest: for several subjects the mean of theirs,
-    weighted by n₊n₋/(n₊ + n₋), the inverse of the variance of a difference of means. The classes of all subjects are
-    so separated by the same sensors, each subject having its own d and N.
+    The sensor is removed without which the separation d' = √D² stays largest; once `MOST_UNBIASED` sensors are left,
+    that of the unbiased distance, if ``noise`` is None and the sensors have equal numbers of samples. For several
+    subjects it is the mean of theirs, weighted by n₊n₋/(n₊ + n₋), the inverse of the variance of a difference of
+    means. The classes of all subjects are so separated by the same sensors, each subject having its own d and N.
 
     Parameters
     ----------
@@ -70,16 +60,23 @@ def elimination_order(
         Sensors of weight 0 are removed last; those of weight infinity are not in the order. Other weights are costs:
         where they differ, a loss counts relative to them (see `_price`).
     noise : {"structured", "evoked", "kronecker", "toeplitz", "shrunk"}, ndarray of shape (d, d), or None
-        None: as in `elimination_noise`.
+        If it is given, the distance in this noise decides throughout. None: the distance in that of
+        `elimination_noise`, and then the unbiased one.
 
     Returns
     -------
     ndarray of shape (number of sensors of finite weight,)
     """
-    allowed, noise = np.isfinite(group_weights), elimination_noise(noise, groups)
-    distances = [Distance.of(own, groups, allowed, noise) for own in subjects]
+    allowed, estimate = np.isfinite(group_weights), elimination_noise(noise, groups)
+    distances = [Distance.of(own, groups, allowed, estimate) for own in subjects]
     with few_threads(distances[0].P):
-        return np.flatnonzero(allowed)[eliminate(distances, group_weights[allowed])]
+        order = np.flatnonzero(allowed)[eliminate(distances, group_weights[allowed])]
+        if noise is not None or groups.layout is None:
+            return order
+        # in recording order, so that of two equal sensors the earlier one stays here too
+        first = np.sort(order[:MOST_UNBIASED])
+        found = eliminate([UnbiasedDistance(own, groups, first) for own in subjects], group_weights[first])
+        return np.concatenate([first[found], order[MOST_UNBIASED:]])
 
 
 def elimination_noise(given: str | ArrayLike | None, groups: Groups) -> str | NDArray[np.float64]:
@@ -110,7 +107,7 @@ def check_strategy(strategy: str, ridge: float) -> None:
         )
 
 
-def eliminate(distances: Sequence["Distance"], cost: NDArray[np.float64]) -> NDArray[np.intp]:
+def eliminate(distances: Sequence["Distance | UnbiasedDistance"], cost: NDArray[np.float64]) -> NDArray[np.intp]:
     """Remove sensors one by one, the same one from all distances; return them, the last one first.
 
     Parameters

@@ -10,11 +10,12 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from mixnorm.core.certificate import certify
 from mixnorm.core.penalties import vector_norm
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.estimators.elimination import Trained, check_strategy, elimination_noise, elimination_order
+from mixnorm.estimators.elimination import check_strategy, elimination_noise, elimination_order
 from mixnorm.estimators.inputs import Trials, all_or_nothing, read_predict, read_training
 from mixnorm.estimators.objective import Objective, as_noise, largest_alpha, solve_with, varying, warn_unconverged
 from mixnorm.estimators.persistence import Archivable
 from mixnorm.estimators.quadratic import Quadratic, check_enough_trials
+from mixnorm.estimators.trained import Trained
 from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions
 
@@ -30,7 +31,8 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
 
     By default they are those of ``mixnorm select`` for this number on the same (scaled) trials: the last ones of a
     backward elimination by the Mahalanobis distance d'N⁻¹d between the class means, d being their difference and N the
-    covariance of the noise. Sensors that only reduce the noise of others are so kept as well.
+    covariance of the noise. Sensors that only reduce the noise of others are so kept as well. The last 8 sensors are
+    removed by the distance without its bias, in the noise of the sensors that are left.
 
     With ``strategy="path"`` they are those that the mixed-norm path selects first, as in the paper. The path of
     `GroupSVC` (``penalty="group"``) is followed from alpha_max down until at least ``n_sensors`` sensors are selected;
@@ -49,8 +51,9 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
     q : float
         Inner norm of the path, 1 ≤ q ≤ 2. For "path" alone.
     noise : str, array of shape (d, d), or None
-        Covariance of the noise, as in `GroupSVC`. With "elimination" None means "kronecker", or "shrunk" where sensors
-        have unequal numbers of features.
+        Covariance of the noise, as in `GroupSVC`. With "elimination" None means "kronecker" and, for the last 8
+        sensors, "structured" of those that are left; "shrunk" where sensors have unequal numbers of features. If it
+        is given, the distance in this noise decides throughout, with its bias.
     ridge : float
         Strength of the quadratic term that is added to the norm, as in `GroupSVC`. For "path" alone; the other
         strategy refuses it.
@@ -191,11 +194,10 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         """Return the chosen sensors, in their order, by backward elimination."""
         n_sensors = self._check_n_sensors(stack)
         signs, used = stack.y[0, 0], weights > 0
-        noise = elimination_noise(self.noise, stack.groups)
-        check_enough_trials(noise, signs, weights, classes)
+        check_enough_trials(elimination_noise(self.noise, stack.groups), signs, weights, classes)
         beta = np.where(_usable(stack), stack.group_weights[0, :, 0], np.inf)
         own = Trained(stack.X[0, 0][used], signs[used], weights[used])
-        order = elimination_order([own], stack.groups, beta, noise)
+        order = elimination_order([own], stack.groups, beta, self.noise)
         self.order_, self.n_iter_ = stack.groups.labels[order], len(order)
         return np.sort(order[:n_sensors])
 

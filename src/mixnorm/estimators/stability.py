@@ -9,11 +9,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from mixnorm.core.problem import Stack
-from mixnorm.estimators.elimination import Trained, check_strategy, elimination_noise, elimination_order
+from mixnorm.estimators.elimination import check_strategy, elimination_noise, elimination_order
 from mixnorm.estimators.entry import entry_order
 from mixnorm.estimators.inputs import encode_labels, read_fit
 from mixnorm.estimators.objective import Objective, as_noise
 from mixnorm.estimators.quadratic import check_enough_trials
+from mixnorm.estimators.trained import Trained
 from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions
 
@@ -192,7 +193,7 @@ def stability_selection(
         ranks = entry_order(stack, n_sensors, SolverOptions("auto", tol, max_iter), quadratic)
     else:
         tell = progress or (lambda share: None)
-        ranks = _elimination_ranks(stack, halves, people, elimination_noise(noise, stack.groups), tell)
+        ranks = _elimination_ranks(stack, halves, people, noise, tell)
     # Sensors that are always kept have the first ranks and do not take a place of the n_sensors.
     frequencies = np.where(kept, 1.0, np.mean(free[:, None] & (ranks < n_sensors + kept.sum()), axis=1))
     threshold = _check_threshold(threshold, n_sensors, n_free)
@@ -239,7 +240,7 @@ def _elimination_ranks(
     stack: Stack,
     halves: np.ndarray,
     people: list[np.ndarray],
-    noise: str | np.ndarray,
+    noise: str | np.ndarray | None,
     tell: Callable[[float], None],
 ) -> np.ndarray:
     """Rank of every sensor by elimination on every half, (G, halves); G for sensors that are not in the order."""

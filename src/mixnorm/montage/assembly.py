@@ -19,17 +19,7 @@ from mixnorm.estimators.windows import equal_windows
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.intervals import corrected_error, corrected_interval, mean_known
 from mixnorm.montage.plain import number, numbers
-from mixnorm.montage.result import (
-    CLASSES,
-    Curve,
-    Drop,
-    Evoked,
-    FoldsUsed,
-    Montage,
-    SensorInfo,
-    Source,
-    Stability,
-)
+from mixnorm.montage.result import CLASSES, Curve, Drop, Evoked, FoldsUsed, Montage, SensorInfo, Source, Stability
 from mixnorm.montage.scored_windows import ScoredWindows
 from mixnorm.montage.scoring import ScoredMontages
 from mixnorm.montage.trials import SubjectTrials
@@ -75,6 +65,7 @@ def montages_of(
         chosen = found.order[:size]
         drop = None
         if place:
+            # the montages are nested: without its last electrode this one is the one before
             change = number(mean[place - 1] - mean[place], 6)
             drop = Drop(names[chosen[-1]], change, number(gain_error[place - 1], 6))
         montages.append(
@@ -109,6 +100,7 @@ def weights_and_patterns(
         flat = flat - flat.mean(axis=0)
         w = models.coefs.reshape(len(models.sizes), -1)
         scores = flat @ w.T
+        # a decoder whose electrodes are all constant has weights of zero, and then patterns of zero
         variance = np.maximum(scores.var(axis=0), np.finfo(float).tiny)
         pattern = np.where(w != 0, (flat.T @ scores / len(flat) / variance).T, 0.0).reshape(models.coefs.shape)
         weights.append(models.coefs)

@@ -9,9 +9,9 @@ from scipy.stats import norm
 
 from mixnorm.montage.intervals import auc_variance, mean_known
 from mixnorm.montage.plain import number, numbers
-from mixnorm.montage.result import ChanceLevel, FewFolds, FewTrials, NoTransfer
 from mixnorm.montage.scoring import ScoredMontages
 from mixnorm.montage.trials import SubjectTrials
+from mixnorm.montage.verdict_records import ChanceLevel, FewFolds, FewTrials, NoTransfer
 
 FEWEST_TRIALS = 20
 """With fewer trials of a class than this, nothing is recommended with confidence."""

@@ -13,6 +13,8 @@ from sklearn.metrics import roc_auc_score
 
 from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.design import Design
+from mixnorm.eeg.evidence import flash_correlation
+from mixnorm.estimators.fixed_alpha import with_held_out_scores
 from mixnorm.estimators.svc import GroupSVC
 from mixnorm.estimators.svc_cv import GroupSVCCV
 from mixnorm.montage.refits import montage_classifier
@@ -20,6 +22,30 @@ from mixnorm.montage.result import Montage
 
 DECODERS_FOLDER = "decoders"
 """Folder of the decoders of every montage, in the results folder."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutSubject:
+    """Scores of a subject's trials (n,) by decoders of other trials, NaN where there is none, and AUCs (folds,)."""
+
+    scores: NDArray[np.float64]
+    aucs: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutTrials:
+    """Held-out scores of one montage size, by subject.
+
+    Attributes
+    ----------
+    own : dict of str to HeldOutSubject
+        By decoders of the same subject, whose electrodes and alpha were chosen without the trials that they score.
+    by_others : dict of str to HeldOutSubject
+        With several subjects, by a decoder of all others, with the electrodes that were chosen on all trials.
+    """
+
+    own: Mapping[str, HeldOutSubject]
+    by_others: Mapping[str, HeldOutSubject]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +65,39 @@ class MontageDecoders:
 
     @classmethod
     def fit(
-        cls, design: Design, sensors: Sequence[str], alphas: Mapping[str, float], recordings: Sequence[Any]
+        cls,
+        design: Design,
+        sensors: Sequence[str],
+        alphas: Mapping[str, float],
+        recordings: Sequence[Any],
+        held_out: HeldOutTrials,
     ) -> MontageDecoders:
-        """Fit on all trials of a design, each subject at its own alpha."""
-        own = decoders_by_subject(design, sensors, alphas, recordings) if len(alphas) > 1 else {}
-        return cls(pooled_decoder(design, sensors, alphas, recordings), own)
+        """Fit on all trials of a design, each subject at its own alpha, and calibrate by the held-out scores.
+
+        With several subjects, the decoder of all of them is for somebody new: it is calibrated by the scores that each
+        subject has by a decoder of the others.
+        """
+        pooled = pooled_decoder(design, sensors, alphas, recordings)
+        if len(alphas) == 1:
+            (own,) = held_out.own.values()
+            return cls(calibrated(pooled, design, own), {})
+        by_subject = {}
+        for name, decoder in decoders_by_subject(design, sensors, alphas, recordings).items():
+            by_subject[name] = calibrated(decoder, trials_of(design, design.subject == name), held_out.own[name])
+        scores = np.full(len(design.y), np.nan)
+        for name, others in held_out.by_others.items():
+            scores[design.subject == name] = others.scores
+        aucs = np.concatenate([others.aucs for others in held_out.by_others.values()])
+        return cls(calibrated(pooled, design, HeldOutSubject(scores, aucs)), by_subject)
+
+
+def calibrated(decoder: Decoder, design: Design, held_out: HeldOutSubject) -> Decoder:
+    """Calibrate a decoder by scores of its training trials that had no part in the choice of electrodes and alpha."""
+    if not np.isfinite(held_out.scores).any():  # no fold could be scored: a decoder without probabilities
+        return decoder
+    classifier = with_held_out_scores(decoder.classifier, design.y, held_out.scores, held_out.aucs)
+    correlation = flash_correlation(held_out.scores, design.y, design.stimulus, design.character)
+    return replace(decoder, classifier=classifier, flash_correlation=correlation)
 
 
 def decoder_file(n_sensors: int, chosen: bool) -> str:
@@ -67,6 +121,7 @@ def pooled_decoder(
     design: Design, sensors: Sequence[str], alphas: Mapping[str, float], recordings: Sequence[Any]
 ) -> Decoder:
     """One classifier trained on the trials of all subjects, at the median of the subjects' alphas."""
+    # not the mean: alphas differ by powers of ten, and a subject with few trials may have chosen an extreme one
     return decoder_on(design, sensors, montage_classifier(float(np.median(list(alphas.values())))), recordings)
 
 
@@ -82,21 +137,25 @@ def decoders_by_subject(
     }
 
 
-def new_subject_aucs(design: Design, sensors: Sequence[str], alphas: Mapping[str, float]) -> dict[str, float]:
-    """AUC on each subject's trials of the classifier trained on the pooled trials of all other subjects.
+def scores_by_others(design: Design, sensors: Sequence[str], alphas: Mapping[str, float]) -> dict[str, HeldOutSubject]:
+    """Each subject's trials, scored by the classifier that is trained on the pooled trials of all other subjects.
 
-    The classifier has not seen these trials; the choice of the electrodes has.
+    The classifier has not seen these trials; the choice of the electrodes has. Empty for a single subject.
     """
+    if len(alphas) == 1:
+        return {}
     part = _with_sensors(design, sensors)
     found = {}
     for name in alphas:
         own = part.subject == name
         alpha = float(np.median([alpha for other, alpha in alphas.items() if other != name]))
         scaler = part.preparation.scaler().fit(part.X[~own])
+        # trials beyond the peak-to-peak limit are not learned from, but all trials of the new subject are scored
         known = ~own
         known[known] = scaler.accepted(part.X[known], part.y[known])
         model = montage_classifier(alpha).fit(scaler.transform(part.X[known]), part.y[known])
-        found[name] = float(roc_auc_score(part.y[own], model.decision_function(scaler.transform(part.X[own]))))
+        scores = model.decision_function(scaler.transform(part.X[own]))
+        found[name] = HeldOutSubject(scores, np.array([roc_auc_score(part.y[own], scores)]))
     return found
 
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from mixnorm.core.groups import Groups
 from mixnorm.eeg.positions import standard_name
 from mixnorm.eeg.readers.guard import require
-from mixnorm.estimators.elimination import Trained, elimination_order
+from mixnorm.estimators.elimination import elimination_order
+from mixnorm.estimators.trained import Trained
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.plain_svm import order_by_weights
 from mixnorm.montage.refits import Ranking, sizes_up_to
@@ -44,7 +45,10 @@ class Order(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EliminationOrder:
-    """Backward elimination by the Mahalanobis distance of the classes (`mixnorm.estimators.elimination`)."""
+    """Backward elimination by the Mahalanobis distance of the classes (`mixnorm.estimators.elimination`).
+
+    It needs no inner folds, so that `SensorSelector` and stability selection use the very same order.
+    """
 
     constraints: Constraints
     name: str = "montages"

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+# A context variable, and not an argument through every function: the same calls may run in worker processes, where
+# nobody listens.
 _LISTENER: ContextVar[Callable[[float], None] | None] = ContextVar("listener", default=None)
 
 

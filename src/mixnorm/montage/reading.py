@@ -9,17 +9,8 @@ from typing import Any
 
 from mixnorm.montage.caution import FEWEST_FOLDS, FEWEST_TRIALS
 from mixnorm.montage.plain import from_plain, to_plain
-from mixnorm.montage.result import (
-    FORMAT,
-    VERSION,
-    ChanceLevel,
-    FewFolds,
-    FewTrials,
-    Montage,
-    Recommendation,
-    SelectionResult,
-    verdict_of,
-)
+from mixnorm.montage.result import FORMAT, VERSION, Montage, SelectionResult
+from mixnorm.montage.verdict_records import ChanceLevel, FewFolds, FewTrials, Recommendation, verdict_of
 
 SELECTION_NAME = "selection.json"
 """File name of a selection in a folder of results."""

@@ -11,12 +11,15 @@ from sklearn.isotonic import isotonic_regression
 
 from mixnorm.montage.caution import chance_level, few_folds, few_trials
 from mixnorm.montage.plain import number
-from mixnorm.montage.result import NoTransfer, Recommendation, verdict_of
 from mixnorm.montage.scoring import ScoredMontages
 from mixnorm.montage.trials import SubjectTrials
+from mixnorm.montage.verdict_records import NoTransfer, Recommendation, verdict_of
 
 TOLERANCE = 0.01
-"""How much AUC the recommended montage may lose against the best one."""
+"""How much AUC the recommended montage may lose against the best one.
+
+A fixed number, which the page can state. One standard error would give up more, the fewer trials there are.
+"""
 
 
 @dataclass(frozen=True)

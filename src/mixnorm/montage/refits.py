@@ -190,6 +190,8 @@ class _Refit:
             n_selected = (found.coefs != 0).any(axis=2).sum(axis=1)
             _, best = choose([Choice(None, grid, [], scores, n_selected)], "best", None)
             self.fitted[size] = float(grid[best]), found.coefs[best], float(found.intercepts[best])
+        # Alpha falls slowly as electrodes are added. A choice at every size would cost more than the fits themselves,
+        # and would let the curve jump where the folds prefer another alpha by chance.
         known = np.array(sorted(self.fitted))
         logs = np.log([self.fitted[size][0] for size in known.tolist()])
         alphas = np.exp(np.interp(np.log(self.sizes), np.log(known), logs))
@@ -205,7 +207,7 @@ class _Refit:
         return Models(self.order, self.sizes, np.array(list(self.alphas.values())), coefs, intercepts)
 
     def _grid(self, size: int) -> NDArray[np.float64]:
-        """The alphas of a montage, on all its trials."""
+        """The alphas of a montage, on all its trials: its folds are compared at the same ones."""
         sensors, signs = self.sensors(size), self.training.signs
         if not len(sensors):  # any alpha will do
             return np.geomspace(NOISE_ALPHA_RATIO, ALPHA_RATIO, N_ALPHAS)

@@ -66,6 +66,15 @@ class ScoredMontages:
         rows = [[nothing if one is None else auc(one.signs, one.scores) for one in fold] for fold in self.tests]
         return np.moveaxis(np.array(rows), 2, 0)
 
+    def held_out(self, subjects: Sequence[SubjectTrials], t: int, place: int) -> NDArray[np.float64]:
+        """Scores of all trials of subject t by the montage at an index, (n,); NaN where they were never held out."""
+        scores = np.full(len(subjects[t].signs), np.nan)
+        for fold, tests in zip(usable_folds(subjects), self.tests, strict=True):
+            own = tests[t]
+            if own is not None:
+                scores[subjects[t].fold == fold] = own.scores[:, place]
+        return scores
+
     @property
     def by_fold(self) -> NDArray[np.float64]:
         """AUC of every montage in every fold, mean over subjects, (S, J)."""
@@ -125,6 +134,7 @@ def score_montages(
     if not folds:
         raise ValueError("No fold has both classes among its held-out and its training trials; use fewer folds.")
     *held_out, models = _run(subjects, folds, _Settings(order, cv, scaler), work or Work())
+    # for the correction of Nadeau and Bengio: the larger the held-out part, the more the training sets differ
     share = np.array([np.mean([np.mean(one.fold == fold) for one in subjects]) for fold in folds])
     return ScoredMontages(
         models=models,
@@ -202,6 +212,7 @@ def _fitted(
     trials = [[_split(one, fold, settings) for one in subjects] for fold in folds]
     cases = []
     for number, own in enumerate(trials, start=1):
+        # one order for all subjects, because they are to wear the same electrodes; each has decoders of its own
         ranking = settings.order.rank([training for training, _ in own])
         cases += [(training, ranking) for training, _ in own]
         tell(_RANKING * number / len(folds))

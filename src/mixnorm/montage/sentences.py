@@ -9,16 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mixnorm.montage.result import (
-        ChanceLevel,
-        FewFolds,
-        FewTrials,
-        FoldsUsed,
-        NoTransfer,
-        Recommendation,
-        SelectionResult,
-        Stability,
-    )
+    from mixnorm.montage.result import FoldsUsed, SelectionResult, Stability
+    from mixnorm.montage.verdict_records import ChanceLevel, FewFolds, FewTrials, NoTransfer, Recommendation
     from mixnorm.montage.window_records import Window, WindowScores
 
 NEW_SUBJECT = (

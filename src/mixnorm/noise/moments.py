@@ -128,6 +128,15 @@ class SensorMoments:
         S = S + KRONECKER_SHARE * xp.eye(r, dtype=S.dtype, device=S.device)
         return StructuredCovariance(R, S, inverse, (1 - TOEPLITZ_SHARE) / variance * lags, TOEPLITZ_SHARE)
 
+    def sample(self, sensors: slice | NDArray[np.intp]) -> Array:
+        """Return the sample covariance (K r, K r) of some sensors, sensor by sensor."""
+        moments = _principal(self._moments, sensors)
+        xp, K, r = namespace(moments), moments.shape[1], len(self._lags)
+        blocks = xp.zeros((r, r, K, K), dtype=moments.dtype, device=moments.device)
+        for pair, (s, t) in enumerate(zip(*self._pairs, strict=True)):
+            blocks[s, t], blocks[t, s] = moments[pair], moments[pair].T
+        return xp.reshape(xp.permute_dims(blocks, (2, 0, 3, 1)), (K * r, K * r))
+
 
 def _principal(matrices: Array, sensors: slice | NDArray[np.intp]) -> Array:
     """The rows and columns of some sensors of matrices (m, C, C); a slice gives a view."""

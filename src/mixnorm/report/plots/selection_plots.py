@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from mixnorm.montage import sentences
-from mixnorm.montage.result import Montage, SelectionResult, Trace
+from mixnorm.montage.result import Montage, SelectionResult
+from mixnorm.montage.verdict_records import Trace
 from mixnorm.report.heads import draw_montage, height_range, unknown_below
 from mixnorm.report.safe_text import for_figure
 from mixnorm.report.styles import COLOURS, MARKERS, ORANGE, figure_on_screen, plain

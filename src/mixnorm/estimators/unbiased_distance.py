@@ -1,0 +1,96 @@
+r"""The Mahalanobis distance between the class means of a montage, without what it gains by chance.
+
+With d̂ the difference of the class means of the training trials, C their covariance within the classes and
+m = n₊n₋/(n₊ + n₋), d̂ has the covariance C/m. So in a noise N the distance is too large by tr(N⁻¹C)/m on average:
+
+    E[d̂'N⁻¹d̂] = d'N⁻¹d + tr(N⁻¹C)/m,
+
+and D² = d̂'N⁻¹d̂ − tr(N⁻¹C)/m estimates the distance of the true means without bias. What is subtracted would be the
+same for all montages of one size if N were C. But N is structured, and fits some sensors better than others: sensors
+whose noise it does not describe well seem to separate the classes.
+
+N is estimated for every montage by itself, as for the decoder that is trained on it. For a few sensors this is far
+from their part of an estimate for all: the time course of the noise that is left after the other sensors have been
+used to suppress it is not that of the noise itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixnorm.core.groups import Groups
+from mixnorm.estimators.objective import varying
+from mixnorm.estimators.trained import Trained
+from mixnorm.noise import SensorMoments, residuals
+
+#: Losses that differ by less are equal: rounding must not decide between two sensors with the same signal. Residuals
+#: that are smaller, relative to the trials, are zero.
+_ROUNDING = 1e-9
+#: d' by sensors that are constant in each class and differ between the classes.
+_PERFECT = 1e6
+
+
+class UnbiasedDistance:
+    """The distance of one subject, as sensors are removed; for `mixnorm.estimators.elimination.eliminate`.
+
+    Parameters
+    ----------
+    trials : Trained
+    groups : Groups
+        Sensors of equal numbers of samples.
+    sensors : ndarray of shape (K,)
+        The sensors to begin with. They should be few: every montage has its own inverse.
+
+    Attributes
+    ----------
+    precision : float
+        n₊n₋/(n₊ + n₋), less what the class means take from the residuals.
+    """
+
+    def __init__(self, trials: Trained, groups: Groups, sensors: NDArray[np.intp]) -> None:
+        layout = groups.layout
+        assert layout is not None
+        X = trials.X[:, layout[sensors].ravel()]
+        weights = trials.weights / trials.weights.max()
+        found = residuals(X, trials.signs, weights)
+        self._shape = K, r = len(sensors), layout.shape[1]
+        self.precision = found.n_difference
+        self._difference = found.difference.reshape(K, r)
+        self._moments = SensorMoments(X.reshape(len(X), K, r), trials.signs, weights)
+        self._covariance = self._moments.sample(slice(0, K)).reshape(K, r, K, r)
+        self._varies = varying(X, Groups.from_channels(range(K), r))
+        noise, signal = (np.sum(part.reshape(-1, K, r) ** 2, axis=(0, 2)) for part in (found.trials, X))
+        self._has_noise = noise > _ROUNDING**2 * signal
+        self._left = np.arange(K)
+
+    def separation(self, sensors: NDArray[np.intp]) -> float:
+        """Return d' = √D² of some sensors, by their places among those to begin with; 0 for none, −√−D² if D² < 0."""
+        own = np.sort(sensors[self._varies[sensors]])
+        if not self._has_noise[own].any():
+            return _PERFECT if len(own) else 0.0
+        d = self._difference[own].ravel()
+        C = self._covariance[own][:, :, own].reshape(len(d), len(d))
+        P = np.linalg.inv(self._moments.structured(own).dense())
+        # the estimate of the noise has a mean variance of 1
+        squared = (d @ P @ d - np.vdot(P, C) / self.precision) / np.mean(np.diag(C))
+        return float(np.sign(squared) * np.sqrt(np.abs(squared)))
+
+    @property
+    def error(self) -> float:
+        """Standard error of the loss of a sensor without information, as for `Distance`."""
+        return float(np.sqrt(2 * self._shape[1]) / self.precision / max(2 * self.separation(self._left), 1e-12))
+
+    def losses(self) -> NDArray[np.float64]:
+        """Loss of d' by the removal of each sensor, (sensors,); negative where it is better to do without."""
+        without = [self.separation(np.delete(self._left, place)) for place in range(len(self._left))]
+        losses = _ROUNDING * np.round((self.separation(self._left) - np.array(without)) / _ROUNDING)
+        # A constant sensor does not even add noise, so that its removal loses more than that of a useless one; but
+        # nobody needs to wear it.
+        losses[~self._varies[self._left]] = min(losses.min(), 0.0) - _ROUNDING
+        return losses
+
+    def remove(self, place: int) -> None:
+        """Remove the sensor at an index; the last sensor takes its index."""
+        self._left[place] = self._left[-1]
+        self._left = self._left[:-1]

@@ -1,0 +1,160 @@
+"""The unbiased distance against its formula in every montage's own noise, and against the truth in the mean."""
+
+import numpy as np
+import pytest
+
+from mixnorm import SensorSelector, stability_selection
+from mixnorm.core.groups import Groups
+from mixnorm.estimators.elimination import MOST_UNBIASED, elimination_order
+from mixnorm.estimators.trained import Trained
+from mixnorm.estimators.unbiased_distance import UnbiasedDistance
+from mixnorm.noise import covariance
+
+G, R = 6, 4
+
+
+def trials_of(rng, n, n_sensors=G, strength=1.0):
+    """Correlated noise, a third of the trials of class +1, to which the first two sensors respond."""
+    signs = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+    mixing = np.eye(n_sensors) + 0.4 * np.random.default_rng(1).standard_normal((n_sensors, n_sensors))
+    smooth = np.eye(R) + 0.6 * np.eye(R, k=1)
+    X = np.einsum("gh,nhr,rs->ngs", mixing, rng.standard_normal((n, n_sensors, R)), smooth)
+    X[signs > 0, 0] += strength * np.array([0.1, 0.8, 0.5, 0.0])
+    X[signs > 0, 1] += strength * np.array([0.4, 0.0, -0.3, 0.2])
+    return X, signs
+
+
+def unbiased(X, signs, sensors):
+    """The signed root of d'N⁻¹d − tr(N⁻¹C)/m, with N and C estimated from the trials of these sensors alone."""
+    if not len(sensors):
+        return 0.0
+    flat = X[:, sorted(sensors)].reshape(len(X), -1)
+    upper, lower = flat[signs > 0], flat[signs < 0]
+    rest = np.concatenate([upper - upper.mean(axis=0), lower - lower.mean(axis=0)])
+    n = len(rest)
+    N = covariance("structured", flat, signs, np.ones(n), np.arange(flat.shape[1]).reshape(-1, X.shape[2]))
+    N = N * np.mean(rest**2)
+    d = upper.mean(axis=0) - lower.mean(axis=0)
+    C = rest.T @ rest / (n - 2)
+    squared = d @ np.linalg.solve(N, d) - np.trace(np.linalg.solve(N, C)) * (1 / len(upper) + 1 / len(lower))
+    return np.sign(squared) * np.sqrt(np.abs(squared))
+
+
+def greedy(parts, sensors):
+    """Remove the sensor without which the weighted mean of the separations is largest."""
+    left, removed = list(sensors), []
+    while left:
+        worth = [sum(p * unbiased(X, y, [h for h in left if h != g]) for p, X, y in parts) for g in left]
+        removed.append(left.pop(int(np.argmax(worth))))
+    return removed[::-1]
+
+
+def order_of(*people, beta=None):
+    G = people[0][0].shape[1]
+    trained = [Trained(X.reshape(len(X), -1), y, np.ones(len(X))) for X, y in people]
+    return elimination_order(trained, Groups.from_channels(range(G), R), np.ones(G) if beta is None else beta).tolist()
+
+
+def test_order_is_that_of_computing_every_montage_anew():
+    X, signs = trials_of(np.random.default_rng(2), 40)
+    assert order_of((X, signs)) == greedy([(1.0, X, signs)], range(G))
+    by_distance = SensorSelector(2, noise="kronecker").fit(X, signs).order_.tolist()
+    assert by_distance != order_of((X, signs))  # the data can tell the difference
+    assert SensorSelector(2).fit(X, signs).order_.tolist() == order_of((X, signs))
+
+
+def test_several_subjects_share_the_order_of_their_mean():
+    people = [trials_of(np.random.default_rng(seed), n) for seed, n in ((2, 48), (3, 90))]
+    people[1][0][people[1][1] > 0, 4] += 0.9
+    share = np.array([(y > 0).sum() * (y < 0).sum() / len(y) * (1 - 2 / len(y)) for _, y in people])
+    share = share / share.sum()
+    parts = [(weight, *person) for weight, person in zip(share, people, strict=True)]
+    assert order_of(*people) == greedy(parts, range(G))
+    assert order_of(*people) != order_of(people[0])
+
+
+def test_only_the_last_sensors_are_ordered_by_it():
+    X, signs = trials_of(np.random.default_rng(4), 80, n_sensors=MOST_UNBIASED + 3)
+    by_distance = SensorSelector(1, noise="kronecker").fit(X, signs).order_.tolist()
+    order = order_of((X, signs))
+    assert order[MOST_UNBIASED:] == by_distance[MOST_UNBIASED:]
+    assert order == greedy([(1.0, X, signs)], sorted(by_distance[:MOST_UNBIASED])) + by_distance[MOST_UNBIASED:]
+
+
+def test_it_is_the_distance_of_the_true_means_in_the_mean():
+    """On 400 training sets, in the mean noise that they estimate; the plain distance is far above it."""
+    truth, _ = trials_of(np.random.default_rng(0), 60, strength=1.0)
+    nothing, _ = trials_of(np.random.default_rng(0), 60, strength=0.0)
+    d = (truth - nothing)[0, :3].ravel()  # trial 0 is of class +1
+    groups, found, plain, true = Groups.from_channels(range(G), R), [], [], []
+    for seed in range(400):
+        X, y = trials_of(np.random.default_rng(seed), 60)
+        own = UnbiasedDistance(Trained(X.reshape(60, -1), y, np.ones(60)), groups, np.arange(3))
+        value = own.separation(np.arange(3))
+        found.append(np.sign(value) * value**2)
+        flat = X[:, :3].reshape(60, -1)
+        rest = np.concatenate([flat[y == sign] - flat[y == sign].mean(axis=0) for sign in (-1, 1)])
+        N = covariance("structured", flat, y, np.ones(60), np.arange(3 * R).reshape(3, R)) * np.mean(rest**2)
+        seen = flat[y > 0].mean(axis=0) - flat[y < 0].mean(axis=0)
+        plain.append(seen @ np.linalg.solve(N, seen))
+        true.append(d @ np.linalg.solve(N, d))
+    error = np.std(np.array(found) - true) / np.sqrt(400)
+    assert abs(np.mean(found) - np.mean(true)) < 3 * error
+    assert np.mean(plain) > np.mean(true) + 20 * error
+
+
+def test_constant_sensors_leave_first_and_a_repeated_one_before_its_original():
+    X, signs = trials_of(np.random.default_rng(5), 60)
+    X[:, 3], X[:, 2] = 7.0, 0.0
+    assert order_of((X, signs))[-2:] == [2, 3]
+    X[:, 5] = X[:, 0]
+    order = order_of((X, signs))
+    assert order.index(0) < order.index(5)
+    # a sensor to keep stays, also where it is constant
+    beta = np.ones(G)
+    beta[3] = 0
+    assert order_of((X, signs), beta=beta)[0] == 3
+
+
+def test_a_sensor_that_shows_the_labels_comes_first():
+    X, signs = trials_of(np.random.default_rng(6), 60, strength=4.0)
+    X[:, 4] = signs[:, None]
+    assert order_of((X, signs))[0] == 4
+    groups = Groups.from_channels(range(G), R)
+    own = UnbiasedDistance(Trained(X.reshape(60, -1), signs, np.ones(60)), groups, np.array([0, 4]))
+    assert 1 < own.separation(np.array([0])) < 10 < own.separation(np.array([1]))
+
+
+def test_units_do_not_matter_and_a_weight_of_all_trials_neither():
+    X, signs = trials_of(np.random.default_rng(7), 60)
+    order = order_of((X, signs))
+    assert order_of((1e-7 * X, signs)) == order
+    weights = np.ones(60)
+    found = [
+        UnbiasedDistance(
+            Trained(X.reshape(60, -1), signs, factor * weights), Groups.from_channels(range(G), R), np.arange(G)
+        )
+        for factor in (1.0, 3.0)
+    ]
+    assert found[0].separation(np.array([0, 1])) == pytest.approx(found[1].separation(np.array([0, 1])))
+    assert found[0].precision == pytest.approx(20 * 40 / 60 * 58 / 60)
+    some = (np.arange(60) > 11).astype(float)
+    assert SensorSelector(2).fit(X, signs, some).order_.tolist() == order_of((X[12:], signs[12:]))
+
+
+def test_of_two_equal_sensors_the_expensive_one_leaves_first():
+    X, signs = trials_of(np.random.default_rng(8), 200, strength=2.0)
+    X[:, 1] = X[:, 0] + 0.3 * np.random.default_rng(9).standard_normal((200, R))
+    for expensive, cheap in ((0, 1), (1, 0)):
+        cost = np.ones(G)
+        cost[expensive] = 50.0
+        order = order_of((X, signs), beta=cost)
+        assert order.index(cheap) < order.index(expensive)
+
+
+def test_stability_counts_the_same_order():
+    X, signs = trials_of(np.random.default_rng(10), 60)
+    found = stability_selection(X, signs, n_resamplings=1, n_sensors=2, random_state=1)
+    assert found.frequencies.sum() == pytest.approx(2)
+    by_distance = stability_selection(X, signs, n_resamplings=1, n_sensors=2, random_state=1, noise="kronecker")
+    assert found.frequencies.tolist() != by_distance.frequencies.tolist()

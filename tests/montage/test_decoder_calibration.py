@@ -1,0 +1,84 @@
+"""Decoders of `select_montage` have probabilities, calibrated on trials that had no part in the choice."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from mixnorm import load, save
+from mixnorm.eeg import MATRICES, SelectOptions, honest_folds, prepare, select_montage, spell
+from mixnorm.estimators.calibration import fit_sigmoid
+from mixnorm.montage.decoders import HeldOutSubject, calibrated, decoder_on, trials_of
+from mixnorm.montage.refits import montage_classifier
+from spellers import easy_recording, spelling_of
+
+QUICK = SelectOptions(sensors=2, n_resamplings=0, compare=False)
+
+
+@pytest.fixture(scope="module")
+def one():
+    design = prepare(easy_recording(3, 240, n_channels=5, n_informative=2, amplitude=2.0))
+    return design, select_montage(design, QUICK)
+
+
+def aucs_by_fold(design, scores):
+    folds = honest_folds(design).number
+    return [roc_auc_score(design.y[folds == fold], scores[folds == fold]) for fold in np.unique(folds)]
+
+
+def test_scores_are_those_of_the_nested_folds(one):
+    design, found = one
+    model = found.decoder.classifier
+    aucs = aucs_by_fold(design, model.out_of_fold_scores_)
+    assert np.mean(aucs) == pytest.approx(found.chosen.auc, abs=1e-6)
+    np.testing.assert_allclose(model.scores_[0], aucs)
+    expected = fit_sigmoid(model.out_of_fold_scores_, np.where(design.y == 1, 1.0, -1.0), np.ones(len(design.y)))
+    assert model.calibration() == expected
+
+
+def test_the_classifier_is_that_of_a_plain_fit(one):
+    design, found = one
+    alone = decoder_on(design, found.montage, montage_classifier(found.decoder.classifier.alpha_), ())
+    np.testing.assert_allclose(found.decoder.classifier.coef_, alone.classifier.coef_)
+    X = found.decoder.scaler.transform(design.X[:, [design.ch_names.index(name) for name in found.montage]])
+    assert found.decoder.classifier.predict_proba(X).shape == (len(X), 2)
+    np.testing.assert_allclose(found.decoder.classifier.patterns_, alone.classifier.patterns_)
+
+
+def test_a_saved_decoder_spells(tmp_path):
+    training, new = (easy_recording(seed, 240, n_channels=5, n_informative=2) for seed in (3, 4))
+    found = select_montage(training, QUICK)
+    save(found.decoder, tmp_path / "montage.mixnorm")
+    there = load(tmp_path / "montage.mixnorm")
+    assert there.evidence == found.decoder.evidence
+    assert there.evidence.slope > 0
+    assert "".join(one.symbol for one in spell(there, [new], MATRICES["6x6"])) == spelling_of(new)
+
+
+def test_of_several_subjects_the_common_decoder_is_calibrated_by_subjects_it_did_not_see():
+    weak = {"n_channels": 3, "n_informative": 2, "amplitude": 1.5}
+    design = prepare([replace(easy_recording(seed, 180, **weak), subject=name) for seed, name in ((1, "a"), (2, "b"))])
+    found = select_montage(design, replace(QUICK, decoders=True))
+    pooled = found.decoder.classifier.out_of_fold_scores_
+    for row in found.by_subject:
+        own = design.subject == row.subject
+        assert roc_auc_score(design.y[own], pooled[own]) == pytest.approx(row.new_subject_auc, abs=1e-6)
+        scores = found.decoders[row.subject].classifier.out_of_fold_scores_
+        assert np.mean(aucs_by_fold(trials_of(design, own), scores)) == pytest.approx(row.common_auc, abs=1e-6)
+    for decoders in found.decoders_by_size.values():
+        assert decoders.pooled.evidence.slope != 0
+        assert all(decoder.classifier.calibration_ for decoder in decoders.by_subject.values())
+
+
+def test_trials_that_no_fold_held_out_have_no_part(one):
+    design, found = one
+    scores = found.decoder.classifier.out_of_fold_scores_.copy()
+    scores[:40] = np.nan
+    plain = decoder_on(design, found.montage, montage_classifier(0.1), ())
+    known = calibrated(plain, design, HeldOutSubject(scores, np.array([0.7])))
+    signs = np.where(design.y == 1, 1.0, -1.0)
+    assert known.classifier.calibration() == fit_sigmoid(scores[40:], signs[40:], np.ones(len(signs) - 40))
+    without = calibrated(plain, design, HeldOutSubject(np.full(len(signs), np.nan), np.array([])))
+    with pytest.raises(ValueError, match="This decoder has no calibration"):
+        _ = without.evidence

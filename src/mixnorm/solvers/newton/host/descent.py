@@ -193,8 +193,9 @@ class Problem:
                 position = self._proximal_step(seen, value, level)
                 present = self.present(position.point)
             goal = max(0.1 * tol, 0.05 * gap)
-            # Where nothing asked to enter, there is no reason to look again before Newton's method has converged.
-            goals = (goal if len(entering) else 0.1 * tol, goal)
+            # Where nothing asked to enter, there is no reason to look again before Newton's method has converged. With
+            # ℓ2 there is: its gap falls with the square of the error, and is often reached a step earlier.
+            goals = (goal if len(entering) or not self.penalty.is_norm else 0.1 * tol, goal)
             taken, point = self.inner(position, present, level, goals, max_iter - steps)
             steps += max(taken, 1)
             look += 1

@@ -51,7 +51,7 @@ class Predictor:
     def step(self, alpha: float, point: Point, tol: float, max_iter: int) -> tuple[Point, int]:
         """Take the first step at an alpha, if two solutions allow it; return the point and the number of steps.
 
-        Where no atom is absent, and so none can enter, more steps need no look at the whole problem before.
+        Where no atom of a norm is absent, and so none can enter, more steps need no look at the whole problem before.
         """
         problem, last, before = self._problem, self._last, self._before
         if last is None or before is None or point is not last.point or not before.point.W.any():
@@ -65,7 +65,7 @@ class Predictor:
         if moved is None:
             return point, 0
         present = problem.present(moved.point)
-        if not present.all() or max_iter < 2:
+        if not (problem.penalty.is_norm and present.all()) or max_iter < 2:
             return moved.point, 1
         position = Position(moved.point, moved.value, None)
         taken, point = problem.inner(position, present, problem.level(alpha), (0.1 * tol, np.inf), max_iter - 1)

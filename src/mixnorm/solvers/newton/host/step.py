@@ -157,8 +157,8 @@ def _direction(
         step = scale * block.solve((-scale * residual).T).T
     decrease = -float(np.vdot(residual, step))
     # For 1 < q < 2 the matrix is that of scaled coordinates, and the scale changes from step to step.
-    worth = residual.size >= KEPT_FROM or decrease <= KEPT_NEAR * value
-    if block is not None and worth and problem.q in (1.0, 2.0):
+    is_worth = residual.size >= KEPT_FROM or decrease <= KEPT_NEAR * value
+    if block is not None and is_worth and problem.q in (1.0, 2.0) and problem.metric is None:
         problem.kept = Kept(block, active, inside, bend.tau, decrease)
     return step, decrease
 

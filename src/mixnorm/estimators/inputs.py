@@ -260,12 +260,17 @@ def _same_length(matrix: np.ndarray, y, estimator) -> None:
 
 def encode_labels(y) -> tuple[np.ndarray, np.ndarray]:
     """Return the two classes, sorted, and for every trial −1 for the first and +1 for the second class, (n,)."""
-    kind = type_of_target(y, input_name="y")
-    if kind not in ("binary", "multiclass"):
-        check_classification_targets(y)  # determines the type again, which takes 0.17 ms
-    if kind not in ("binary", "multiclass") or np.ndim(y) != 1:
-        raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
-    classes = np.unique(y)
+    if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biu":
+        # whole numbers are classes; `type_of_target` takes a tenth of a small fit to say so
+        classes = np.unique(y)
+        kind = "binary" if len(classes) <= 2 else "multiclass"
+    else:
+        kind = type_of_target(y, input_name="y")
+        if kind not in ("binary", "multiclass"):
+            check_classification_targets(y)  # determines the type again, which takes 0.17 ms
+        if kind not in ("binary", "multiclass") or np.ndim(y) != 1:
+            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        classes = np.unique(y)
     if len(classes) == 1:
         raise ValueError(f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs trials of two classes.")
     if len(classes) > 2:

@@ -12,18 +12,22 @@ from mixnorm.core.losses import SquaredHinge
 from mixnorm.core.metric import KroneckerMetric
 from mixnorm.core.problem import Stack
 from mixnorm.solvers.newton.host.atoms import Atoms
+from mixnorm.solvers.newton.host.entry import block_minimum
 from mixnorm.solvers.newton.host.hessian import WorkingHessian
+from mixnorm.solvers.newton.host.kept import Kept
 from mixnorm.solvers.newton.host.line import Line, least_ahead
 from mixnorm.solvers.newton.host.metric_system import Factors
 from mixnorm.solvers.newton.host.state import Active, Level, Look, Point, Position, times
 from mixnorm.solvers.newton.host.step import newton_step
 from mixnorm.solvers.newton.rules import (
+    AtomValues,
     asks_to_enter,
     gap_estimate,
     is_given_up,
     is_progress,
     next_alpha,
     number_to_enter,
+    penalty_curvature,
     stiffness,
     unmet_equality,
 )
@@ -38,6 +42,7 @@ from mixnorm.solvers.newton.tuning import (
     MOST_STEPS_PER_COEFFICIENT,
     NEAR,
     PLENTY,
+    PRECISE_ENTRY,
     SHORTER_STEPS,
     TINY,
     CoarsePath,
@@ -90,6 +95,8 @@ class Problem:
         self._entry_limit = HOST.entry_limit(trials_per_coefficient)
         self._inverse = np.divide(0.25, self.p, where=self.p > 0, out=np.zeros_like(self.p))
         self.damping = DAMPING
+        #: the last matrix that was factorised, where it may serve again
+        self.kept: Kept | None = None
         self._most_steps = max(MOST_STEPS, MOST_STEPS_PER_COEFFICIENT * self.atom_of.size)
 
     def _factors(self, groups: Groups) -> Factors | None:
@@ -152,12 +159,15 @@ class Problem:
             current = next_alpha(np, alpha, current, path.ratio)
         return point, steps
 
-    def solve(self, alpha: float, point: Point, tol: float, max_iter: int) -> tuple[Point, int]:
-        """Descend from a point until the relative gap is at most tol; return the point and the number of steps."""
-        tau = alpha * self.beta
-        level = Level(tau, HOST.gamma / np.maximum(self.stiffness() * self.trace, 1e-300))
+    def solve(self, alpha: float, point: Point, tol: float, max_iter: int, steps: int = 0) -> tuple[Point, int]:
+        """Descend from a point until the relative gap is at most tol; return the point and the number of steps.
+
+        ``steps``: how many were taken at this alpha before.
+        """
+        level = self.level(alpha)
+        tau = level.tau
         limit = min(max_iter, self._most_steps)
-        steps, look, waited, least_gap, best = 0, 0, 0, np.inf, (np.inf, point)
+        look, waited, least_gap, best = steps, 0, np.inf, (np.inf, point)
         while True:
             seen = self._look_at(point)
             point = seen.point
@@ -170,7 +180,7 @@ class Problem:
                 return point, steps
             if steps >= limit:
                 return best[1], steps
-            present = self._present(point)
+            present = self.present(point)
             entering = self._entering(present, seen.dual_norms, tau)
             # A zero model is only taken where nothing asks to enter, however little it would bring.
             if gap <= tol and not len(entering):
@@ -181,14 +191,21 @@ class Problem:
             # At a new alpha the present atoms move first: many that ask to enter before that would leave again.
             if len(entering) and (look > 0 or not present.any()):
                 position = self._enter(seen, entering, level)
-                present[entering] = True
+                present = self.present(position.point)
             elif waited and 1 < self.q < 2:
                 position = self._proximal_step(seen, value, level)
-                present = self._present(position.point)
+                present = self.present(position.point)
             goal = max(0.1 * tol, 0.05 * gap)
-            taken, point = self._inner(position, present, level, goal, max_iter - steps)
+            # Where nothing asked to enter, there is no reason to look again before Newton's method has converged. With
+            # ℓ2 there is: its gap falls with the square of the error, and is often reached a step earlier.
+            goals = (goal if len(entering) or not self.penalty.is_norm else 0.1 * tol, goal)
+            taken, point = self.inner(position, present, level, goals, max_iter - steps)
             steps += max(taken, 1)
             look += 1
+
+    def level(self, alpha: float) -> Level:
+        """What an alpha makes of every atom."""
+        return Level(alpha * self.beta, HOST.gamma / np.maximum(self.stiffness() * self.trace, 1e-300))
 
     def stiffness(self) -> np.ndarray:
         """How much stiffer the similarity term makes every atom, (atoms,): 1 without it."""
@@ -209,7 +226,7 @@ class Problem:
         """
         if self._look is None or self._look.point is not point or self._look_similarity != self.similarity:
             point, a = self._exact_intercept(point)
-            descent = self._descent(point, a)
+            descent = self.descent(point, a)
             self._look = Look(point, a, descent, self.atoms.dual_norms(descent))
             self._look_similarity = self.similarity
         return self._look
@@ -233,9 +250,14 @@ class Problem:
 
     def dual(self, point: Point) -> np.ndarray:
         """The a of every trial at a point, (T, n)."""
-        return self.loss.dual_variable(point.Zw + self.y * point.b[:, None], self.p)
+        return self.loss.dual_variable(self.margins(point), self.p)
 
-    def _descent(self, point: Point, a: np.ndarray) -> np.ndarray:
+    def margins(self, point: Point) -> np.ndarray:
+        """Signed scores, (T, n)."""
+        return point.Zw + self.y * point.b[:, None]
+
+    def descent(self, point: Point, a: np.ndarray) -> np.ndarray:
+        """Minus the gradient of the smooth part at a point with dual variable a, (T, d)."""
         descent = times(a, self.Z)
         if self.own_curvature:
             descent -= self.quadratic_gradient(point.W)
@@ -295,11 +317,23 @@ class Problem:
             value += self.quadratic(W)
         return float(value)
 
-    def _value(self, point: Point, tau: np.ndarray) -> float:
+    def value(self, point: Point, tau: np.ndarray) -> float:
         """Value of the problem at a point."""
         return self.smooth_value(point.Zw, point.W, point.b) + self.atoms.value(point.W, tau)
 
-    def _present(self, point: Point) -> np.ndarray:
+    def value_and_slope(self, point: Point, direction: np.ndarray, tau: np.ndarray) -> tuple[float, float]:
+        """Value of the problem at a point, and its slope along a direction (T, d) in which no zero atom moves."""
+        seen = self._look_at(point)
+        value, _ = self._value_and_gap(seen, tau)
+        tau = np.where(np.isinf(tau), 0.0, tau)  # those atoms are zero, and stay so
+        if not self.penalty.is_norm:
+            pull = tau[self.atom_of] * point.W
+        else:
+            values = AtomValues(self.atoms.norms(point.W), tau, self.trace, lambda of_atoms: of_atoms[self.atom_of])
+            pull = penalty_curvature(np, self.q, point.W, values).slope
+        return value, float(np.vdot(pull - seen.descent, direction))
+
+    def present(self, point: Point) -> np.ndarray:
         """Atoms that are not zero, or never are."""
         present = np.zeros(len(self.beta), dtype=bool)
         present[self.atom_of[point.W != 0]] = True
@@ -362,14 +396,28 @@ class Problem:
         point, (tau, gamma) = look.point, level
         chosen = np.zeros(len(tau), dtype=bool)
         chosen[entering] = True
-        forward = np.where(chosen[self.atom_of], gamma[self.atom_of] * look.descent, 0.0)
-        direction = self.atoms.prox(forward, gamma * tau)
+        if len(self.Z) == 1 and self.q == 2 and self.Z.size >= PRECISE_ENTRY:
+            direction = self._entry_minimum(look, chosen, tau)
+        else:
+            forward = np.where(chosen[self.atom_of], gamma[self.atom_of] * look.descent, 0.0)
+            direction = self.atoms.prox(forward, gamma * tau)
         price = self.atoms.value(direction, tau)
         features = np.flatnonzero(direction.any(axis=0))
         change = np.matmul(self.Z[:, :, features], direction[:, features, None])[..., 0]
         length = least_ahead(self.line(point, direction, change), price)
         point = Point(point.W + length * direction, point.b, point.Zw + length * change)
-        return Position(point, self._value(point, tau), None)
+        return Position(point, self.value(point, tau), None)
+
+    def _entry_minimum(self, look: Look, chosen: np.ndarray, tau: np.ndarray) -> np.ndarray:
+        """The coefficients (1, d) of some groups of one subject at the minimum of the quadratic model over them."""
+        group, which, free = self.atom_of[0], np.flatnonzero(chosen), self.hessian.n_free
+        features = np.flatnonzero(chosen[group])
+        features = features[np.argsort(group[features], kind="stable")]
+        H = self.hessian.at(look.a > 0, self.hessian.columns(features))[0, free:, free:]
+        ends = np.searchsorted(group[features], which, side="right")
+        out = np.zeros_like(look.descent)
+        out[0, features] = block_minimum(H, look.descent[0, features], tau[which], ends)
+        return out
 
     def _proximal_step(self, look: Look, value: float, level: Level) -> Position:
         """Proximal gradient step of all atoms, shortened until the value falls; the same point where it never does.
@@ -382,7 +430,7 @@ class Problem:
             gamma = gamma / 4
             W = point.W + np.where(np.isinf(tau)[self.atom_of], 0.0, gamma[self.atom_of] * look.descent)
             moved = self.point(self.atoms.prox(W, gamma * tau), point.b)
-            reached = self._value(moved, tau)
+            reached = self.value(moved, tau)
             if reached < value:
                 return Position(moved, reached, None)
         return Position(point, value, look)
@@ -400,27 +448,36 @@ class Problem:
             bend += self.ridge * float(np.vdot(V, V))
         return Line(self.loss, self.p, point.Zw + self.y * point.b[:, None], change, price, bend)
 
-    def _inner(
-        self, position: Position, present: np.ndarray, level: Level, tol: float, max_iter: int
+    def inner(
+        self, position: Position, present: np.ndarray, level: Level, goals: tuple[float, float], max_iter: int
     ) -> tuple[int, Point]:
-        """Newton steps on the present atoms until the step's predicted decrease is below tol of the value."""
-        most, n_cut = min(INNER_STEPS, max_iter), 0
+        """Newton steps on the present atoms until a step's predicted decrease is below a goal, a share of the value.
+
+        The first goal is for steps of any kind, the second for steps that converge slowly. After a step in which an
+        atom left there is another one, because all others moved as if that atom went on beyond zero.
+        """
+        most, (quick, slow), before, n_cut = min(INNER_STEPS, max_iter), goals, np.inf, 0
         for step in range(most):
             if not (self.fit_intercept or present.any()):  # all have left, and nothing can move
                 return step, position.point
-            moved = newton_step(self, position, self._activate(present), level)
+            active = self.activate(present)
+            moved = newton_step(self, position, active, level)
             if moved is None:
                 return step, position.point
             position = Position(moved.point, moved.value, None)
             # What a step promises that must be cut short says little about what is left: a trial has come inside the
             # margin, and the next step knows it, unless the intercepts are solved between them and put it out again.
             n_cut = 0 if moved.is_whole else n_cut + 1
-            if not 0 < n_cut < CUT_STEPS and moved.decrease <= tol * moved.value:
+            present = self.present(position.point)
+            goal = slow if moved.decrease > 0.1 * before else quick
+            is_small = moved.decrease <= goal * moved.value and present.sum() == len(active.which)
+            if is_small and not 0 < n_cut < CUT_STEPS:
                 return step + 1, position.point
-            present = self._present(position.point)
+            before = moved.decrease
         return most, position.point
 
-    def _activate(self, present: np.ndarray) -> Active:
+    def activate(self, present: np.ndarray) -> Active:
+        """Return the coordinates of the present atoms; the same object as long as the atoms are the same."""
         which = present.nonzero()[0]
         if self._active is None or not np.array_equal(which, self._active.which):
             mask = present[self.atom_of]

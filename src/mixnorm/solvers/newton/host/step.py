@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from mixnorm.solvers.newton.host.kept import Kept
 from mixnorm.solvers.newton.host.line import least_along
 from mixnorm.solvers.newton.host.metric_system import DenseMetricBlock, KroneckerBlock, solve_with_metric
 from mixnorm.solvers.newton.host.state import Active, Level, Point, Position
 from mixnorm.solvers.newton.host.system import (
     Curvature,
     DenseBlock,
+    SingleBlock,
+    SingleTrialBlock,
     TrialBlock,
-    solve_single,
     solve_subjects,
     solve_together,
-    solve_trials,
 )
 from mixnorm.solvers.newton.rules import AtomValues, is_accepted, normal_map_step, penalty_curvature
 from mixnorm.solvers.newton.tuning import (
     HOST,
+    KEPT_FROM,
+    KEPT_NEAR,
     LEAST_DAMPING,
     MOST_DAMPING,
     REFUSED_FACTOR,
@@ -44,11 +47,12 @@ class Moved(NamedTuple):
 
 
 class _Bend(NamedTuple):
-    """The penalty on the active coordinates: its curvature and gradient, and γ of the normal map over atoms."""
+    """The penalty on the active coordinates: its curvature and gradient, and γ and thresholds τ over atoms."""
 
     curvature: Curvature
     slope: np.ndarray
     gamma: np.ndarray
+    tau: np.ndarray
 
 
 class _Move(NamedTuple):
@@ -69,13 +73,11 @@ def newton_step(problem: Problem, position: Position, active: Active, level: Lev
     free, w = problem.hessian.n_free, position.point.W[:, active.features]
     level = Level(level.tau[active.which], level.gamma[active.which])
     a, gradient = _gradient(problem, position, active)
-    inside = a > 0
+    inside = a != 0  # negative where a trial is expected inside the margin that is beyond it
     bend = _penalty_bend(problem, active, w, level)
     residual = gradient.copy()
     residual[:, free:] += bend.slope
-    scale = np.concatenate([np.ones((len(w), free)), bend.curvature.scale], axis=1)
-    step = scale * _solve(problem, active, inside, bend.curvature, -scale * residual)
-    decrease = -float(np.vdot(residual, step))
+    step, decrease = _direction(problem, active, inside, bend, residual, position.value)
     dw, db = step[:, free:], step[:, 0] if free else np.zeros(len(w))
     gamma_of = bend.gamma[active.atoms.label] * active.atoms.mask
     u = w + gamma_of * bend.slope
@@ -108,7 +110,7 @@ def _penalty_bend(problem: Problem, active: Active, w: np.ndarray, level: Level)
         zero = np.zeros_like(w)
         # The damping matters where a sensor is unpenalised: in some directions there is no other curvature.
         curvature = Curvature(np.ones_like(w), tau[group] + own, zero, group, np.zeros(len(tau)), coupling)
-        return _Bend(curvature, tau[group] * w, np.zeros(len(tau)))
+        return _Bend(curvature, tau[group] * w, np.zeros(len(tau)), tau)
     values = AtomValues(active.atoms.norms(w), tau, problem.trace[active.which], lambda of_atoms: of_atoms[group])
     bent = penalty_curvature(np, problem.q, w, values)
     scale = mask.astype(float)
@@ -117,7 +119,8 @@ def _penalty_bend(problem: Problem, active: Active, w: np.ndarray, level: Level)
     diagonal = np.where(mask, bent.weight[group] + own * scale**2, 1.0)
     stiffness = problem.stiffness()[active.which] if 1 < problem.q < 2 else 1.0
     gamma = normal_map_step(np, problem.q, level.gamma, values, stiffness)
-    return _Bend(Curvature(scale, diagonal, bent.direction, group, bent.weight, coupling), bent.slope, gamma)
+    curvature = Curvature(scale, diagonal, bent.direction, group, bent.weight, coupling)
+    return _Bend(curvature, bent.slope, gamma, tau)
 
 
 def _slope_change(problem: Problem, active: Active, curvature: Curvature, inside, residual, step) -> np.ndarray:
@@ -140,17 +143,47 @@ def _slope_change(problem: Problem, active: Active, curvature: Curvature, inside
     return -rest
 
 
-def _solve(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
-    """Solve the Newton system by whichever route is cheapest."""
-    if len(rhs) > 1:
-        return _solve_coupled(problem, active, inside, curvature, rhs)
-    m, trials = rhs.shape[1], inside[0]
+def _direction(
+    problem: Problem, active: Active, inside: np.ndarray, bend: _Bend, residual: np.ndarray, value: float
+) -> tuple[np.ndarray, float]:
+    """The Newton step (T, free + m), and the decrease that it predicts."""
+    kept = problem.kept
+    if kept is not None and kept.serves(active, bend.tau, inside):
+        found = kept.again(inside, problem.p, residual)
+        if found is not None:
+            step, problem.kept = found
+            return step, problem.kept.decrease
+    curvature, problem.kept = bend.curvature, None
+    scale = np.concatenate([np.ones((len(residual), problem.hessian.n_free)), curvature.scale], axis=1)
+    block = _block(problem, active, inside, curvature) if len(residual) == 1 else None
+    if block is None:
+        step = scale * _solve(problem, active, inside, curvature, -scale * residual)
+    else:
+        step = scale * block.solve((-scale * residual).T).T
+    decrease = -float(np.vdot(residual, step))
+    # For 1 < q < 2 the matrix is that of scaled coordinates, and the scale changes from step to step.
+    is_worth = residual.size >= KEPT_FROM or decrease <= KEPT_NEAR * value
+    if block is not None and is_worth and problem.q in (1.0, 2.0) and problem.metric is None:
+        problem.kept = Kept(block, active, inside, bend.tau, decrease)
+    return step, decrease
+
+
+def _block(problem: Problem, active: Active, inside, curvature: Curvature) -> SingleBlock | SingleTrialBlock | None:
+    """One subject's Newton matrix, factorised by whichever route is cheaper; None: by the factors of its metric."""
+    m, trials = len(active.features) + problem.hessian.n_free, inside[0]
     n, has_metric = trials.sum(), problem.metric is not None and problem.own_curvature > 0
     if not has_metric and m > THROUGH_TRIALS * n and problem.q > 1:
-        return solve_trials(active.trials(0, trials), problem.p[0, trials], curvature, rhs[0])[None]
+        return SingleTrialBlock(active.trials(0, trials), problem.p[0, trials], curvature)
     if has_metric and problem.factors is not None and m > THROUGH_FACTORS * n:
-        return _solve_by_factors(problem, active, inside, curvature, rhs)
-    return solve_single(_hessians(problem, active, inside)[0], curvature, rhs[0], active.pairs)[None]
+        return None
+    return SingleBlock(_hessians(problem, active, inside)[0], curvature, active.pairs)
+
+
+def _solve(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
+    """Solve the Newton system without keeping anything, by whichever route is cheapest."""
+    if len(rhs) > 1:
+        return _solve_coupled(problem, active, inside, curvature, rhs)
+    return _solve_by_factors(problem, active, inside, curvature, rhs)
 
 
 def _hessians(problem: Problem, active: Active, inside) -> np.ndarray:

@@ -47,45 +47,58 @@ class Curvature:
     similarity: float
 
 
-def solve_single(H: np.ndarray, curvature: Curvature, rhs: np.ndarray, pairs: "PairsWithin") -> np.ndarray:
-    """Solve for one subject by one Cholesky factorisation of the whole matrix; rhs (free + m,). H is overwritten.
+class SingleBlock:
+    """One subject's whole matrix factorised as it is: O(m³) once. H is overwritten.
 
     ``pairs`` are all pairs of coordinates that share a group.
     """
-    free = len(rhs) - curvature.scale.shape[1]
-    scale = np.concatenate([np.ones(free), curvature.scale[0]])
-    M = H if np.all(scale == 1) else H * scale * scale[:, None]
-    group = curvature.group[0]
-    scaled = curvature.direction[0] * np.sqrt(curvature.group_weight[group])
-    pairs.subtract(M[free:, free:], scaled)
-    index = np.arange(free, len(rhs))
-    M[index, index] += curvature.diagonal[0]
-    return solve_posdef(M, rhs[:, None])[:, 0]
+
+    def __init__(self, H: np.ndarray, curvature: Curvature, pairs: "PairsWithin"):
+        free = len(H) - curvature.scale.shape[1]
+        scale = np.concatenate([np.ones(free), curvature.scale[0]])
+        M = H if np.all(scale == 1) else H * scale * scale[:, None]
+        group = curvature.group[0]
+        pairs.subtract(M[free:, free:], curvature.direction[0] * np.sqrt(curvature.group_weight[group]))
+        np.einsum("ii->i", M)[free:] += curvature.diagonal[0]
+        self._factor = cholesky(M)
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Return M⁻¹ right, (free + m, k)."""
+        return dpotrs(self._factor, right, lower=1)[0]
 
 
-def solve_trials(rows: np.ndarray, p: np.ndarray, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
-    """Solve for one subject through its trials: cheaper where more coordinates than trials are active.
+class SingleTrialBlock:
+    """One subject's whole matrix through its trials: cheaper where more coordinates than trials are active.
 
     H = 2 rows diag(p) rows' (rows (free + m, n), only the trials inside the margin). Coordinates without curvature
     of their own (intercept, unpenalised) get one (``lent``), which is subtracted again as a rank-one term each.
     """
-    free = len(rhs) - curvature.scale.shape[1]
-    scale = np.concatenate([np.ones(free), curvature.scale[0]])
-    diagonal = np.concatenate([np.zeros(free), curvature.diagonal[0]])
-    bare = (diagonal == 0).nonzero()[0]
-    lent = np.maximum((scale[bare, None] ** 2 * rows[bare] ** 2) @ (2 * p), 1e-300)
-    diagonal[bare] = lent
-    half = np.sqrt(diagonal)
-    root = rows * (scale / half)[:, None]
-    root *= np.sqrt(2 * p)
-    U, weights = _directions(curvature, free, bare)
-    weights = np.concatenate([weights, lent])
 
-    kernel = root.T @ root  # of one array, so that BLAS computes one triangle only
-    kernel[np.diag_indices_from(kernel)] += 1
-    right = np.column_stack([rhs, U]) / half[:, None]
-    solved = (right - root @ solve_posdef(kernel, root.T @ right)) / half[:, None]
-    return _take_back(solved[:, 0], solved[:, 1:], U, weights)
+    def __init__(self, rows: np.ndarray, p: np.ndarray, curvature: Curvature):
+        free = len(rows) - curvature.scale.shape[1]
+        scale = np.concatenate([np.ones(free), curvature.scale[0]])
+        diagonal = np.concatenate([np.zeros(free), curvature.diagonal[0]])
+        bare = (diagonal == 0).nonzero()[0]
+        lent = np.maximum((scale[bare, None] ** 2 * rows[bare] ** 2) @ (2 * p), 1e-300)
+        diagonal[bare] = lent
+        self._half = np.sqrt(diagonal)
+        self._root = rows * (scale / self._half)[:, None]
+        self._root *= np.sqrt(2 * p)
+        kernel = self._root.T @ self._root  # of one array, so that BLAS computes one triangle only
+        kernel[np.diag_indices_from(kernel)] += 1
+        self._factor = cholesky(kernel)
+        self._U, weights = _directions(curvature, free, bare)
+        self._weights = np.concatenate([weights, lent])
+        self._solved_U = self._without_directions(self._U)
+
+    def _without_directions(self, right: np.ndarray) -> np.ndarray:
+        right = right / self._half[:, None]
+        through = dpotrs(self._factor, self._root.T @ right, lower=1)[0] if len(self._factor) else right[:0]
+        return (right - self._root @ through) / self._half[:, None]
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Return M⁻¹ right, (free + m, k)."""
+        return _take_back(self._without_directions(right), self._solved_U, self._U, self._weights)
 
 
 def _directions(curvature: Curvature, free: int, bare: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -162,7 +175,7 @@ def solve_together(rows: list[np.ndarray], p: list[np.ndarray], curvature: Curva
     back = np.stack([root.T @ part for root, part in zip(roots, np.split(through, ends[:-1]), strict=True)])
     solved = (right - base(back)).reshape(T * (free + m), -1)
     weights = np.concatenate([curvature.group_weight, lent.ravel()])
-    return _take_back(solved[:, 0], solved[:, 1:], U.reshape(len(solved), -1), weights).reshape(T, free + m)
+    return _take_back(solved[:, :1], solved[:, 1:], U.reshape(len(solved), -1), weights).reshape(T, free + m)
 
 
 def _all_columns(curvature: Curvature, free: int) -> np.ndarray:
@@ -267,7 +280,7 @@ def _take_back(solved: np.ndarray, solved_U: np.ndarray, U: np.ndarray, weights:
     if not len(weights):
         return solved
     schur = np.diag(1 / weights) - U.T @ solved_U
-    return solved + solved_U @ solve_posdef((schur + schur.T) / 2, (U.T @ solved)[:, None])[:, 0]
+    return solved + solved_U @ solve_posdef((schur + schur.T) / 2, U.T @ solved)
 
 
 def nonzero(lent: np.ndarray) -> np.ndarray:
@@ -304,8 +317,12 @@ class PairsWithin:
         sizes = np.bincount(group)
         self._size = int(sizes[0]) if len(sizes) else 0
         #: groups that are runs of one length, as sensors mostly are: their blocks lie evenly along the diagonal
-        self._even = bool((sizes == self._size).all() and (group[1:] >= group[:-1]).all())
+        self._even = bool((sizes == self._size).all()) and self._are_runs(group, self._size)
         self._pairs = None if self._even else self._list(group, sizes)
+
+    @staticmethod
+    def _are_runs(group: np.ndarray, size: int) -> bool:
+        return not len(group) or bool((group.reshape(-1, size) == group[::size, None]).all())
 
     @staticmethod
     def _list(group: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

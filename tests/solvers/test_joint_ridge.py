@@ -111,7 +111,7 @@ def test_systems_solved_by_the_factors_of_the_metric(weights, monkeypatch):
     stack, _, _ = make_problem("kronecker", "q=2", weights, 0.3, "n < d")
     by_factors = solve("host", stack)
     assert used
-    monkeypatch.setattr("mixnorm.solvers.newton.host.descent.Factors.of", lambda metric: None)
+    monkeypatch.setattr("mixnorm.solvers.newton.host.metric_system.Factors.of", lambda metric: None)
     for found, dense in zip(by_factors, solve("host", stack), strict=True):
         np.testing.assert_allclose(found.W, dense.W, atol=1e-6)
         assert abs(int(found.n_iter[0, 0]) - int(dense.n_iter[0, 0])) <= 2  # a wrong system needs many more steps

@@ -61,39 +61,41 @@ class Predictor:
             return point, 0
         furthest = min(np.log(last.alpha / alpha) / np.log(before.alpha / last.alpha), _FURTHEST)
         there = self._beyond(before.point, point, furthest, alpha * problem.beta)
-        moved = None if there is None else self._newton(point, there, alpha)
+        moved = None if there is None else self._newton(point, *there, alpha)
         if moved is None:
             return point, 0
-        present = problem.present(moved.point)
+        present = problem.present(moved.position.point)
         if not (problem.penalty.is_norm and present.all()) or max_iter < 2:
-            return moved.point, 1
-        position = Position(moved.point, moved.value, None)
-        taken, point = problem.inner(position, present, problem.level(alpha), (0.1 * tol, np.inf), max_iter - 1)
+            return moved.position.point, 1
+        taken, point = problem.inner(moved.position, present, problem.level(alpha), (0.1 * tol, np.inf), max_iter - 1)
         return point, 1 + taken
 
-    def _beyond(self, before: Point, here: Point, furthest: float, tau: np.ndarray) -> Position | None:
-        """Return the point on the line where a parabola has its minimum; None where nothing is gained there.
+    def _beyond(self, before: Point, here: Point, furthest: float, tau: np.ndarray) -> tuple[Point, float] | None:
+        """Return the point on the line where a parabola has its minimum, and the value here; None: nothing is gained.
 
         The parabola goes through the value here, with its slope, and the value at the furthest point.
         """
         problem = self._problem
         line = _Line.through(before, here, problem)
-        value, slope = problem.value_and_slope(here, line.W, tau)
-        end = line.at(here, furthest)
-        drop, slope = problem.value(end, tau) - value, slope * furthest
+        seen = problem.look_at(here)
+        value, _ = problem.value_and_gap(seen, tau)
+        slope = problem.slope(seen, line.W, tau) * furthest
+        drop = problem.position(line.at(here, furthest), tau).value - value
         if not (drop < 0 and slope < 0):
             return None
-        there = line.at(here, furthest * min(1.0, slope / (2 * (slope - drop))))
-        return Position(there, value, None)
+        return line.at(here, furthest * min(1.0, slope / (2 * (slope - drop)))), value
 
-    def _newton(self, here: Point, there: Position, alpha: float) -> Moved | None:
-        """Newton step at a point, with the trials inside the margin that are expected; None where it fails."""
-        problem, point, damping = self._problem, there.point, self._problem.damping
+    def _newton(self, here: Point, point: Point, value: float, alpha: float) -> Moved | None:
+        """Newton step at a point, with the trials inside the margin that are expected; None where it fails.
+
+        ``value``: what it must improve on, the value where the path stands.
+        """
+        problem, damping = self._problem, self._problem.damping
         short, was_short = (1 - problem.margins(at) for at in (point, here))
         expected = (short > 0) | ((was_short > 0) & (short > -LEAVES * was_short))
         a = np.where(expected, 2 * problem.p * short, 0.0)
         look = Look(point, a, problem.descent(point, a), np.empty(0))
-        position = Position(point, there.value, look)
+        position = Position(point, value, a, look)
         moved = newton_step(problem, position, problem.activate(problem.present(point)), problem.level(alpha))
         if moved is None:
             problem.damping = damping  # the prediction failed, not Newton's method

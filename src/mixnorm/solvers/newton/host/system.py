@@ -11,7 +11,7 @@ and couples subjects only through M = S − U Λ U', whose columns U are the uni
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -47,6 +47,24 @@ class Curvature:
     similarity: float
 
 
+class Bend(NamedTuple):
+    """The penalty on the active coordinates.
+
+    Attributes
+    ----------
+    curvature : Curvature
+    slope : ndarray of shape (T, m)
+        Its gradient.
+    gamma, tau : ndarrays of shape (a,)
+        γ of the normal map and the thresholds alpha β of the groups.
+    """
+
+    curvature: Curvature
+    slope: np.ndarray
+    gamma: np.ndarray
+    tau: np.ndarray
+
+
 class SingleBlock:
     """One subject's whole matrix factorised as it is: O(m³) once. H is overwritten.
 
@@ -54,12 +72,13 @@ class SingleBlock:
     """
 
     def __init__(self, H: np.ndarray, curvature: Curvature, pairs: "PairsWithin"):
-        free = len(H) - curvature.scale.shape[1]
-        scale = np.concatenate([np.ones(free), curvature.scale[0]])
-        M = H if np.all(scale == 1) else H * scale * scale[:, None]
-        group = curvature.group[0]
-        pairs.subtract(M[free:, free:], curvature.direction[0] * np.sqrt(curvature.group_weight[group]))
-        np.einsum("ii->i", M)[free:] += curvature.diagonal[0]
+        M, free = H, len(H) - curvature.scale.shape[1]
+        if not (curvature.scale == 1).all():
+            scale = np.concatenate([np.ones(free), curvature.scale[0]])
+            M = H * scale * scale[:, None]
+        root = np.sqrt(curvature.group_weight)[curvature.group[0]]
+        pairs.subtract(M, curvature.direction[0] * root)
+        _diagonal(M)[free:] += curvature.diagonal[0]
         self._factor = cholesky(M)
 
     def solve(self, right: np.ndarray) -> np.ndarray:
@@ -298,8 +317,9 @@ def cholesky(M: np.ndarray) -> np.ndarray:
 
     What is added to the diagonal is a share of each entry: intercepts and features have units of their own.
     """
-    diagonal = np.einsum("ii->i", M)
-    whole, size = diagonal.copy(), np.maximum(np.abs(diagonal), 1e-300)
+    diagonal = _diagonal(M)
+    whole = diagonal.copy()
+    size = np.maximum(np.abs(whole), 1e-300)
     for share in RIDGES:
         diagonal[:] = whole + share * size
         factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=1)  # M.T: Fortran order without a copy
@@ -308,6 +328,11 @@ def cholesky(M: np.ndarray) -> np.ndarray:
         # the other triangle still has what was overwritten
         np.copyto(M, M.T, where=np.tri(len(M), k=-1, dtype=bool).T)
     return np.diag(np.sqrt(size))  # nothing but numbers that are not finite leads here: any step is refused then
+
+
+def _diagonal(M: np.ndarray) -> np.ndarray:
+    """The diagonal of a matrix in C order, to be written to."""
+    return M.reshape(-1)[:: len(M) + 1]
 
 
 class PairsWithin:
@@ -333,13 +358,15 @@ class PairsWithin:
         return order[starts + within // np.maximum(width, 1)], order[starts + within % np.maximum(width, 1)]
 
     def subtract(self, M: np.ndarray, k: np.ndarray) -> None:
-        """Subtract k_i k_j from M_ij (m, m) for every pair."""
+        """Subtract k_i k_j for every pair from M, in C order, whose last m rows and columns are the coordinates."""
+        free = len(M) - len(k)
         if self._pairs is not None:
             first, second = self._pairs
-            M[first, second] -= k[first] * k[second]
+            M[free + first, free + second] -= k[first] * k[second]
         elif len(k):
             r, (down, right) = self._size, M.strides
             shape, strides = (len(k) // r, r, r), ((down + right) * r, down, right)
-            blocks = np.lib.stride_tricks.as_strided(M, shape, strides)
+            # what `as_strided` does, without its cost
+            blocks: np.ndarray = np.ndarray(shape, M.dtype, M, free * (down + right), strides)
             k = k.reshape(-1, r)
             blocks -= k[:, :, None] * k[:, None, :]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from mixnorm import group_svc_path
-from mixnorm.solvers.newton.host import descent, step
+from mixnorm.solvers.newton.host import entry, routes
 from mixnorm.solvers.newton.host.entry import block_minimum
 from mixnorm.solvers.newton.host.kept import Kept
 from mixnorm.solvers.newton.host.predictor import Predictor
@@ -79,8 +79,8 @@ def test_a_kept_factor_accounts_for_trials_that_crossed(seed, through_trials):
         block = SingleTrialBlock(rows[:, before], p[before], curvature)
     else:
         H = 2 * (rows[:, before] * p[before]) @ rows[:, before].T
-        block = SingleBlock(H, curvature, PairsWithin(group))
-    active = Active(np.arange(2), None, np.arange(m), np.arange(1, m + 1), rows[None], None)
+        block = SingleBlock(lambda: np.triu(H), curvature, PairsWithin(group))
+    active = Active(np.arange(2), None, np.arange(m), np.arange(1, m + 1), rows[None], None, None, None)
     kept = Kept(block, active, before[None], np.ones(2), np.inf)
     residual = rng.standard_normal((1, m + 1))
     found, again = kept.again(after[None], p[None], residual)
@@ -89,7 +89,9 @@ def test_a_kept_factor_accounts_for_trials_that_crossed(seed, through_trials):
 
 
 def test_a_kept_factor_serves_no_other_alpha_and_no_other_atoms():
-    active, other = (Active(np.arange(1), None, np.arange(20), np.arange(20), None, None) for _ in range(2))
+    active, other = (
+        Active(np.arange(1), None, np.arange(20), np.arange(20), None, None, None, None) for _ in range(2)
+    )
     inside = np.ones((1, 30), dtype=bool)
     kept = Kept(None, active, inside, np.ones(1), 1.0)
     assert kept.serves(active, np.ones(1), inside)
@@ -121,8 +123,8 @@ def test_what_is_for_large_problems_is_right_on_small_ones(monkeypatch, seed, n)
         "sample_weight": 1 + np.arange(n) % 3,
     }
     plain = group_svc_path(X, y, alphas=12, **options)
-    monkeypatch.setattr(descent, "PRECISE_ENTRY", 0)
-    monkeypatch.setattr(step, "KEPT_FROM", 0)
+    monkeypatch.setattr(entry, "PRECISE_ENTRY", 0)
+    monkeypatch.setattr(routes, "KEPT_FROM", 0)
     found = group_svc_path(X, y, alphas=12, **options)
     assert found.dual_gaps.max() <= 1e-9
     np.testing.assert_allclose(found.objectives, plain.objectives, rtol=2e-9)

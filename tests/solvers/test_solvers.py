@@ -455,7 +455,7 @@ def test_single_subject_system_is_solved(seed, m, free, bare):
     H = 2 * (rows * p) @ rows.T
     expected = np.linalg.solve(dense_system(rows, p, curvature, free), rhs)
     # condition numbers of some hundreds, a ridge of 1e-14
-    block = SingleBlock(H, curvature, PairsWithin(curvature.group[0]))
+    block = SingleBlock(lambda: np.triu(H), curvature, PairsWithin(curvature.group[0]))
     np.testing.assert_allclose(block.solve(rhs[:, None])[:, 0], expected, rtol=1e-8, atol=1e-9)
     block = SingleTrialBlock(rows, p, curvature)
     np.testing.assert_allclose(block.solve(rhs[:, None])[:, 0], expected, rtol=1e-7, atol=1e-8)

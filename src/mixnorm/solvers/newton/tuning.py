@@ -155,7 +155,7 @@ PRECISE_ENTRY = 1_000_000
 #: little more with a new one, and with the old one there are more steps.
 KEPT_FROM = 512
 #: or from a step on whose predicted decrease is so small a share of the value: the next one is mostly the last.
-KEPT_NEAR = 1e-5
+KEPT_NEAR = 1e-4
 #: It is used again only if no more trials per coordinate have crossed the margin than this,
 KEPT_TRIALS = 0.08
 #: and only while every step gains less than this share of the one before: else it no longer fits.

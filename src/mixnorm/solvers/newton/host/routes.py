@@ -65,7 +65,7 @@ def _block(problem: Problem, active: Active, inside, curvature: Curvature) -> Si
         return SingleTrialBlock(active.trials(0, trials), problem.p[0, trials], curvature)
     if has_metric and problem.factors is not None and m > THROUGH_FACTORS * n:
         return None
-    return SingleBlock(_hessians(problem, active, inside)[0], curvature, active.pairs)
+    return SingleBlock(lambda: _hessians(problem, active, inside)[0], curvature, active.pairs)
 
 
 def _solve(problem: Problem, active: Active, inside, curvature: Curvature, block, rhs: np.ndarray) -> np.ndarray:
@@ -78,8 +78,11 @@ def _solve(problem: Problem, active: Active, inside, curvature: Curvature, block
 
 
 def _hessians(problem: Problem, active: Active, inside) -> np.ndarray:
-    """Hessians of the loss, plus (2 similarity + ridge) N_t where there is a metric, (T, free + m, free + m)."""
-    H, free = problem.hessian.at(inside, active.columns), problem.hessian.n_free
+    """Hessians of the loss, plus (2 similarity + ridge) N_t where there is a metric, (T, free + m, free + m).
+
+    Without what is below the diagonal.
+    """
+    H, free = problem.hessian.upper(inside, active.columns), problem.hessian.n_free
     if problem.metric is not None and problem.own_curvature:
         H[:, free:, free:] += problem.own_curvature * problem.metric.gram(active.features)[0]
     return H
@@ -94,7 +97,7 @@ def _solve_coupled(problem: Problem, active: Active, inside, curvature: Curvatur
         return _solve_with_metric(problem, active, inside, curvature, rhs)
     by_features = m > THROUGH_TRIALS_OF_SUBJECTS * n and problem.q > 1
     if not by_features:
-        dense = [DenseBlock(H, *mine) for H, mine in zip(problem.hessian.at(inside, active.columns), own, strict=True)]
+        dense = [DenseBlock(H, *mine) for H, mine in zip(_hessians(problem, active, inside), own, strict=True)]
         return solve_subjects(dense, curvature, rhs)
     rows = [active.trials(t, used) for t, used in enumerate(inside)]
     weights = [p[used] for p, used in zip(problem.p, inside, strict=True)]

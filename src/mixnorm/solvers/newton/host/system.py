@@ -9,7 +9,7 @@ and couples subjects only through M = S − U Λ U', whose columns U are the uni
 2 similarity / T). So one factorisation per subject and a Schur complement of size |groups| + |features| solve it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -66,20 +66,27 @@ class Bend(NamedTuple):
 
 
 class SingleBlock:
-    """One subject's whole matrix factorised as it is: O(m³) once. H is overwritten.
+    """One subject's whole matrix factorised as it is: O(m³) once.
 
+    ``hessian`` returns H at every call, each time as a new array, of which only the upper triangle counts.
     ``pairs`` are all pairs of coordinates that share a group.
     """
 
-    def __init__(self, H: np.ndarray, curvature: Curvature, pairs: "PairsWithin"):
-        M, free = H, len(H) - curvature.scale.shape[1]
-        if not (curvature.scale == 1).all():
-            scale = np.concatenate([np.ones(free), curvature.scale[0]])
-            M = H * scale * scale[:, None]
-        root = np.sqrt(curvature.group_weight)[curvature.group[0]]
-        pairs.subtract(M, curvature.direction[0] * root)
-        _diagonal(M)[free:] += curvature.diagonal[0]
-        self._factor = cholesky(M)
+    def __init__(self, hessian: Callable[[], np.ndarray], curvature: Curvature, pairs: "PairsWithin"):
+        is_scaled = not (curvature.scale == 1).all()
+        along = curvature.direction[0] * np.sqrt(curvature.group_weight)[curvature.group[0]]
+
+        def matrix() -> np.ndarray:
+            M = hessian()
+            free = len(M) - len(along)
+            if is_scaled:
+                scale = np.concatenate([np.ones(free), curvature.scale[0]])
+                M *= scale * scale[:, None]
+            pairs.subtract(M, along)
+            _diagonal(M)[free:] += curvature.diagonal[0]
+            return M
+
+        self._factor = cholesky(matrix(), matrix)
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """Return M⁻¹ right, (free + m, k)."""
@@ -242,15 +249,18 @@ class _Block(Protocol):
 
 
 class DenseBlock:
-    """S_t factorised as it is: O(m³) once."""
+    """S_t factorised as it is: O(m³) once. Only the upper triangle of H counts."""
 
     def __init__(self, H: np.ndarray, scale: np.ndarray, diagonal: np.ndarray):
         free = len(H) - len(scale)
-        scale = np.concatenate([np.ones(free), scale])
-        S = H * scale * scale[:, None]
-        index = np.arange(free, len(H))
-        S[index, index] += diagonal
-        self._factor = cholesky(S)
+        whole_scale = np.concatenate([np.ones(free), scale])
+
+        def matrix() -> np.ndarray:
+            S = H * whole_scale * whole_scale[:, None]
+            _diagonal(S)[free:] += diagonal
+            return S
+
+        self._factor = cholesky(matrix(), matrix)
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """Return S_t⁻¹ right."""
@@ -312,21 +322,23 @@ def solve_posdef(M: np.ndarray, right: np.ndarray) -> np.ndarray:
     return dpotrs(cholesky(M), right, lower=1)[0] if len(M) else right
 
 
-def cholesky(M: np.ndarray) -> np.ndarray:
+def cholesky(M: np.ndarray, again: Callable[[], np.ndarray] | None = None) -> np.ndarray:
     """Factorise M, which is overwritten: its lower triangle in Fortran's eyes, the upper one in C's.
 
-    What is added to the diagonal is a share of each entry: intercepts and features have units of their own.
+    Where that fails, a share of each entry of the diagonal is added to it: intercepts and features have units of their
+    own. ``again`` then returns M anew. Without it M must be symmetric: the other triangle has what was overwritten.
     """
-    diagonal = _diagonal(M)
-    whole = diagonal.copy()
+    whole = _diagonal(M).copy()
     size = np.maximum(np.abs(whole), 1e-300)
     for share in RIDGES:
-        diagonal[:] = whole + share * size
+        _diagonal(M)[:] = whole + share * size
         factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=1)  # M.T: Fortran order without a copy
         if not failed:
             return factor
-        # the other triangle still has what was overwritten
-        np.copyto(M, M.T, where=np.tri(len(M), k=-1, dtype=bool).T)
+        if again is not None:
+            M = again()
+        else:
+            np.copyto(M, M.T, where=np.tri(len(M), k=-1, dtype=bool).T)
     return np.diag(np.sqrt(size))  # nothing but numbers that are not finite leads here: any step is refused then
 
 

@@ -258,10 +258,16 @@ def _same_length(matrix: np.ndarray, y, estimator) -> None:
         raise ValueError(f"X has {len(matrix)} trials, but y has {len(y)} labels.")
 
 
+def _are_whole_numbers(y) -> bool:
+    if not (isinstance(y, np.ndarray) and y.ndim == 1):
+        return False
+    return y.dtype.kind in "biu" or (y.dtype.kind == "f" and bool((np.rint(y) == y).all() and np.isfinite(y).all()))
+
+
 def encode_labels(y) -> tuple[np.ndarray, np.ndarray]:
     """Return the two classes, sorted, and for every trial −1 for the first and +1 for the second class, (n,)."""
-    if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biu":
-        # whole numbers are classes; `type_of_target` takes a tenth of a small fit to say so
+    if _are_whole_numbers(y):
+        # these are classes; `type_of_target` takes a tenth of a small fit to say so
         classes = np.unique(y)
         kind = "binary" if len(classes) <= 2 else "multiclass"
     else:

@@ -90,8 +90,9 @@ class Problem(Terms):
         tau = level.tau
         limit = min(max_iter, self._most_steps)
         look, waited, least_gap, best = steps, 0, np.inf, (np.inf, point)
+        a = None
         while True:
-            seen = self.look_at(point)
+            seen = self.look_at(point, a)
             point = seen.point
             value, gap = self.value_and_gap(seen, tau)
             waited = 0 if is_progress(gap, least_gap, value, best[0], self.penalty.is_norm) else waited + 1
@@ -121,27 +122,27 @@ class Problem(Terms):
             # Where nothing asked to enter, there is no reason to look again before Newton's method has converged. With
             # ℓ2 there is: its gap falls with the square of the error, and is often reached a step earlier.
             goals = (goal if len(entering) or not self.penalty.is_norm else 0.1 * tol, goal)
-            taken, point = self.inner(position, present, level, goals, max_iter - steps)
+            taken, position = self.inner(position, present, level, goals, max_iter - steps)
+            point, a = position.point, position.a
             steps += max(taken, 1)
             look += 1
 
     # One look at the whole problem.
 
-    def look_at(self, point: Point) -> Look:
-        """Look at a point, its intercepts solved exactly.
+    def look_at(self, point: Point, a: np.ndarray | None = None) -> Look:
+        """Look at a point, its intercepts solved exactly; a is its dual variable, where that is known.
 
         The point where one alpha ends is that where the next one begins: it is not looked at twice.
         """
         if self._look is None or self._look.point is not point or self._look_similarity != self.similarity:
-            point, a = self._exact_intercept(point)
+            point, a = self._exact_intercept(point, self.dual(point) if a is None else a)
             descent = self.descent(point, a)
             self._look = Look(point, a, descent, self.atoms.dual_norms(descent))
             self._look_similarity = self.similarity
         return self._look
 
-    def _exact_intercept(self, point: Point) -> tuple[Point, np.ndarray]:
+    def _exact_intercept(self, point: Point, a: np.ndarray) -> tuple[Point, np.ndarray]:
         """Solve the intercepts exactly; return the point and its dual variable, (T, n)."""
-        a = self.dual(point)
         for _ in range(INTERCEPT_STEPS if self.fit_intercept else 0):
             pull = np.vecdot(a, self.y)
             if (np.abs(pull) <= 2e-15 * a.sum(axis=1)).all():
@@ -184,31 +185,31 @@ class Problem(Terms):
 
     def inner(
         self, position: Position, present: np.ndarray, level: Level, goals: tuple[float, float], max_iter: int
-    ) -> tuple[int, Point]:
+    ) -> tuple[int, Position]:
         """Newton steps on the present atoms until a step's predicted decrease is below a goal, a share of the value.
 
         The first goal is for steps of any kind, the second for steps that converge slowly. After a step in which an
         atom left there is another one, because all others moved as if that atom went on beyond zero.
         """
         most, (quick, slow), before, n_cut = min(INNER_STEPS, max_iter), goals, np.inf, 0
+        active = self.activate(present)
         for step in range(most):
-            if not (self.fit_intercept or present.any()):  # all have left, and nothing can move
-                return step, position.point
-            active = self.activate(present)
+            if not (self.fit_intercept or len(active.which)):  # all have left, and nothing can move
+                return step, position
             moved = newton_step(self, position, active, level)
             if moved is None:
-                return step, position.point
-            position = moved.position
+                return step, position
+            position, former = moved.position, active
+            if moved.has_zeros:
+                active = self.activate(self.present(position.point))
             # What a step promises that must be cut short says little about what is left: a trial has come inside the
             # margin, and the next step knows it, unless the intercepts are solved between them and put it out again.
             n_cut = 0 if moved.is_whole else n_cut + 1
-            present = self.present(position.point)
             goal = slow if moved.decrease > 0.1 * before else quick
-            is_small = moved.decrease <= goal * position.value and present.sum() == len(active.which)
-            if is_small and not 0 < n_cut < CUT_STEPS:
-                return step + 1, position.point
+            if moved.decrease <= goal * position.value and active is former and not 0 < n_cut < CUT_STEPS:
+                return step + 1, position
             before = moved.decrease
-        return most, position.point
+        return most, position
 
     def activate(self, present: np.ndarray) -> Active:
         """Return the coordinates of the present atoms; the same object as long as the atoms are the same."""

@@ -27,7 +27,8 @@ class WorkingHessian:
         self._Z, self._root = Z, np.sqrt(2 * p)
         self._inside = np.zeros((T, n), dtype=bool)
         self.n_free = self._n_known = int(fit_intercept)
-        self._place = np.full(d, -1)
+        self._place, self._features = np.full(d, -1), np.empty(0, dtype=int)
+        self._y = y
         # Known columns as rows of a (T, columns, n) array: contiguous, so that products with it are plain BLAS calls.
         # There is room for all of them, which takes no memory until they are written.
         self._rows = np.empty((T, d + self.n_free, n))
@@ -45,6 +46,7 @@ class WorkingHessian:
             some = slice(first, first + _TRIALS_AT_ONCE)
             self._rows[:, known, some] = self._Z[:, some].take(new, axis=2).transpose(0, 2, 1)
         self._place[new] = np.arange(known.start, known.stop)
+        self._features = np.concatenate([self._features, new])
         self._n_known = known.stop
         return self._place[features]
 
@@ -92,19 +94,30 @@ class WorkingHessian:
 
     def _cross(self, inside: np.ndarray) -> None:
         """Add the trials that came inside the margin, take out those that left it."""
-        known = self._values.shape[1]
-        for t in range(len(inside) if known else 0):
-            came, left = (which.nonzero()[0] for which in (inside[t] & ~self._inside[t], self._inside[t] & ~inside[t]))
-            if 2 * (len(came) + len(left)) > inside[t].sum():  # then a fresh start is cheaper
+        for t in range(len(inside) if self._values.size else 0):
+            crossed = (inside[t] != self._inside[t]).nonzero()[0]
+            if not len(crossed):
+                continue
+            is_inside = inside[t].take(crossed)
+            came, left = crossed[is_inside], crossed[~is_inside]
+            if 2 * len(crossed) > np.count_nonzero(inside[t]):  # then a fresh start is cheaper
                 self._values[t] = 0
                 came, left = inside[t].nonzero()[0], left[:0]
-            for crossed, sign in ((came, 1.0), (left, -1.0)):
-                if len(crossed):
-                    part = self._rows[t, :known].take(crossed, axis=1)
-                    part *= self._root[t, crossed]
-                    # in Fortran's eyes both are transposed, and the upper triangle is the lower one
-                    dsyrk(sign, part.T, beta=1.0, c=self._values[t].T, trans=1, lower=1, overwrite_c=1)
+            for some, sign in ((came, 1.0), (left, -1.0)):
+                if len(some):
+                    # in Fortran's eyes both matrices are transposed, and the upper triangle is the lower one
+                    dsyrk(sign, self._trials(t, some).T, beta=1.0, c=self._values[t].T, lower=1, overwrite_c=1)
         self._inside = inside.copy()
+
+    def _trials(self, t: int, some: np.ndarray) -> np.ndarray:
+        """Some trials of a subject times the roots of their weights, (trials, columns whose values are computed)."""
+        known = self._values.shape[1]
+        part = np.empty((len(some), known))
+        part[:, : self.n_free] = self._y[t].take(some)[:, None]
+        # whole trials first: numbers that are close in memory are gathered several times faster
+        part[:, self.n_free :] = self._Z[t].take(some, axis=0).take(self._features[: known - self.n_free], axis=1)
+        part *= self._root[t].take(some)[:, None]
+        return part
 
     def _complete(self) -> None:
         """Compute the values of columns that were added since the last time: not before they are asked for."""

@@ -57,10 +57,10 @@ def least_ahead(line: Line, price: float) -> float:
         slope, curvature = price + line.slope(length), line.curvature(length)
         low, high = (low, length) if slope > 0 else (length, high)
         following = length - slope / curvature if curvature > 0 else np.inf
+        if abs(following - length) <= LINE_TOLERANCE * length:  # first: where the slope is zero it is a bound itself
+            break
         if not low < following < high:
             following = (low + high) / 2 if np.isfinite(high) else 2 * length
-        if abs(following - length) <= LINE_TOLERANCE * length:
-            break
         length = following
     return length
 

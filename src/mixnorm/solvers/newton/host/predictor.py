@@ -67,8 +67,9 @@ class Predictor:
         present = problem.present(moved.position.point)
         if not (problem.penalty.is_norm and present.all()) or max_iter < 2:
             return moved.position.point, 1
-        taken, point = problem.inner(moved.position, present, problem.level(alpha), (0.1 * tol, np.inf), max_iter - 1)
-        return point, 1 + taken
+        goals = (0.1 * tol, np.inf)
+        taken, position = problem.inner(moved.position, present, problem.level(alpha), goals, max_iter - 1)
+        return position.point, 1 + taken
 
     def _beyond(self, before: Point, here: Point, furthest: float, tau: np.ndarray) -> tuple[Point, float] | None:
         """Return the point on the line where a parabola has its minimum, and the value here; None: nothing is gained.

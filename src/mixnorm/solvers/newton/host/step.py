@@ -18,11 +18,23 @@ if TYPE_CHECKING:
 
 
 class Moved(NamedTuple):
-    """Where a step led, the decrease that was predicted, and whether it was taken as a whole."""
+    """Where a step led.
+
+    Attributes
+    ----------
+    position : Position
+    has_zeros : bool
+        Whether an active atom is zero there.
+    decrease : float
+        What was predicted.
+    is_whole : bool
+        Whether the step was taken as a whole.
+    """
 
     position: Position
-    decrease: float
-    is_whole: bool
+    has_zeros: bool
+    decrease: float = 0.0
+    is_whole: bool = False
 
 
 class _Move(NamedTuple):
@@ -136,22 +148,22 @@ def _line_search(
     shortened, factor = None, REFUSED_FACTOR
     for length, of_length in zip(HOST.lengths, HOST.damping_factors, strict=True):
         moved = _through_prox(problem, position.point, active, move, tau, length)
-        if is_accepted(moved.value, position.value, length, decrease):
-            shortened, factor = Moved(moved, decrease, length == 1), of_length
+        if is_accepted(moved.position.value, position.value, length, decrease):
+            shortened, factor = moved._replace(decrease=decrease, is_whole=length == 1), of_length
             break
         if problem.q == 1 or not problem.penalty.is_norm:  # the straight line has all that a shorter step could have
             break
     if shortened is None or not shortened.is_whole:
         straight = _straight(problem, position.point, active, move, tau)
-        if straight.value < min(position.value, np.inf if shortened is None else shortened.position.value):
-            return Moved(straight, decrease, False)
+        if straight.position.value < min(position.value, np.inf if shortened is None else shortened.position.value):
+            return straight._replace(decrease=decrease)
     problem.damping = min(max(problem.damping * factor, LEAST_DAMPING), MOST_DAMPING)
     return shortened
 
 
 def _through_prox(
     problem: Problem, point: Point, active: Active, move: _Move, tau: np.ndarray, length: float
-) -> Position:
+) -> Moved:
     """A part of the step, taken before the prox."""
     whole = length == 1
     w = move.u + (move.du if whole else length * move.du)
@@ -160,7 +172,7 @@ def _through_prox(
     return _reached(problem, active, w, point.b + (move.db if whole else length * move.db), tau)
 
 
-def _straight(problem: Problem, point: Point, active: Active, move: _Move, tau: np.ndarray) -> Position:
+def _straight(problem: Problem, point: Point, active: Active, move: _Move, tau: np.ndarray) -> Moved:
     """The point of least value between the position and the end of the step, along a straight line."""
     free = problem.hessian.n_free
     direction = np.zeros_like(point.W)
@@ -171,10 +183,11 @@ def _straight(problem: Problem, point: Point, active: Active, move: _Move, tau: 
     return _reached(problem, active, w, point.b + length * move.db, tau)
 
 
-def _reached(problem: Problem, active: Active, w: np.ndarray, b: np.ndarray, tau: np.ndarray) -> Position:
+def _reached(problem: Problem, active: Active, w: np.ndarray, b: np.ndarray, tau: np.ndarray) -> Moved:
     """The point of some active coefficients (T, m) and intercepts (T,), with the value there."""
     W = np.zeros(problem.bend.shape)
     W[:, active.features] = w
     point = Point(W, b, active.forward_without_intercept(w))
-    a = problem.dual(point)
-    return Position(point, problem.smooth_value(W, a) + active.atoms.value(w, tau), a, None)
+    a, norms = problem.dual(point), active.atoms.norms(w)
+    value = problem.smooth_value(W, a) + active.atoms.value_of(norms, tau)
+    return Moved(Position(point, value, a, None), not norms.all())

@@ -328,17 +328,19 @@ def cholesky(M: np.ndarray, again: Callable[[], np.ndarray] | None = None) -> np
     Where that fails, a share of each entry of the diagonal is added to it: intercepts and features have units of their
     own. ``again`` then returns M anew. Without it M must be symmetric: the other triangle has what was overwritten.
     """
-    whole = _diagonal(M).copy()
-    size = np.maximum(np.abs(whole), 1e-300)
+    whole = None if again else _diagonal(M).copy()
     for share in RIDGES:
-        _diagonal(M)[:] = whole + share * size
+        diagonal = _diagonal(M)
+        size = np.maximum(np.abs(diagonal), 1e-300)
+        diagonal += share * size
         factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=1)  # M.T: Fortran order without a copy
         if not failed:
             return factor
-        if again is not None:
+        if again:
             M = again()
         else:
             np.copyto(M, M.T, where=np.tri(len(M), k=-1, dtype=bool).T)
+            diagonal[:] = whole
     return np.diag(np.sqrt(size))  # nothing but numbers that are not finite leads here: any step is refused then
 
 

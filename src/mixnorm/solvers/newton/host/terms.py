@@ -23,6 +23,16 @@ from mixnorm.solvers.newton.rules import (
 from mixnorm.solvers.newton.tuning import HOST
 
 
+class _Scalars:
+    """The functions of an array namespace that `gap_estimate` takes, for Python floats: NumPy's are far slower."""
+
+    minimum = staticmethod(min)
+
+    @staticmethod
+    def where(condition: bool, one: float, other: float) -> float:
+        return one if condition else other
+
+
 class Terms:
     """One problem of a stack: loss, similarity, ridge and penalty.
 
@@ -156,19 +166,19 @@ class Terms:
     def value_and_gap(self, look: Look, tau: np.ndarray) -> tuple[float, float]:
         """Value of the problem, and an estimate of the certificate's gap from what is at hand."""
         W, a, norms, limited = look.point.W, look.a, look.dual_norms, self._limited
-        S1, S2 = a.sum(), self.smooth_value(W, a)
+        S1, S2 = float(a.sum()), self.smooth_value(W, a)
         if self.similarity and self.center is not None:
-            S1 -= 2 * self.similarity * np.vdot(self.deviation(W), self.center)
+            S1 -= 2 * self.similarity * float(np.vdot(self.deviation(W), self.center))
         value, ratio = S2 + self.atoms.value(W, tau), 0.0
         if not self.penalty.is_norm:
-            S2 += np.sum(norms[limited] ** 2 / (2 * tau[limited]))
+            S2 += float((norms[limited] ** 2 / (2 * tau[limited])).sum())
         elif len(limited):
-            ratio = np.max(norms[limited] / tau[limited])
+            ratio = float((norms[limited] / tau[limited]).max())
         lack = 0.0
         if not self._all_penalised:
             free = (self.beta == 0)[self.atom_of]
-            lack = np.sum(unmet_equality(look.descent[free], W[free], self.bend[free]))
-        return value, float(gap_estimate(np, value, S1, S2, ratio, lack))
+            lack = float(unmet_equality(look.descent[free], W[free], self.bend[free]).sum())
+        return value, gap_estimate(_Scalars, value, S1, S2, ratio, lack)
 
     def line(self, point: Point, direction: np.ndarray, change: np.ndarray) -> Line:
         """The smooth part along a direction (T, d) that changes the margins by so much, (T, n)."""

@@ -53,10 +53,10 @@ def _unlike(problem: Problem, coefficients: np.ndarray) -> np.ndarray:
     subject, feature = np.divmod(coefficients, problem.Z.shape[2])
     columns = problem.Z[subject, :, feature] * np.sqrt(problem.p[subject])
     columns /= np.maximum(np.linalg.norm(columns, axis=1, keepdims=True), 1e-300)
-    alike = np.abs(columns @ columns.T) > ALIKE
+    alike = (np.abs(columns @ columns.T) > ALIKE).tolist()
     kept: list[int] = []
-    for place in range(len(coefficients)):
-        if not alike[place, kept].any():
+    for place, own in enumerate(alike):
+        if not any(own[other] for other in kept):
             kept.append(place)
     return coefficients[kept]
 

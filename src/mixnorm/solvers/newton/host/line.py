@@ -8,6 +8,7 @@ or lies between two of them.
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import brentq
@@ -44,17 +45,24 @@ class Line:
         a = self.loss.dual_variable(self.margins + s * self.change, self.p)
         return float(self.price + self.bend * s - np.vdot(a, self.change))
 
-    def curvature(self, s: float) -> float:
-        """Second derivative at s."""
-        curvature = self.p * self.loss.curvature(self.margins + s * self.change)
-        return float(self.bend + np.vdot(curvature, self.change**2))
+    def slope_and_curvature(self, s: float) -> tuple[float, float]:
+        """First and second derivative at s."""
+        margins = self.margins + s * self.change
+        slope = self.price + self.bend * s - np.vdot(self.loss.dual_variable(margins, self.p), self.change)
+        bend = self.bend + np.vdot(self.p * self.loss.curvature(margins), self._square)
+        return float(slope), float(bend)
+
+    @cached_property
+    def _square(self) -> np.ndarray:
+        return self.change**2
 
 
 def least_ahead(line: Line, price: float) -> float:
     """Return the s > 0 of the least value, nearly, along a direction whose penalty costs ``price`` per unit."""
     length, low, high = 1.0, 0.0, np.inf
     for _ in range(50):
-        slope, curvature = price + line.slope(length), line.curvature(length)
+        slope, curvature = line.slope_and_curvature(length)
+        slope += price
         low, high = (low, length) if slope > 0 else (length, high)
         following = length - slope / curvature if curvature > 0 else np.inf
         if abs(following - length) <= LINE_TOLERANCE * length:  # first: where the slope is zero it is a bound itself

@@ -61,14 +61,14 @@ def newton_step(problem: Problem, position: Position, active: Active, level: Lev
     residual[:, free:] += bend.slope
     step, decrease = direction(problem, active, inside, bend, residual, position.value)
     dw, db = step[:, free:], step[:, 0] if free else np.zeros(len(w))
-    if problem.penalty.is_norm:
+    u, du = w, dw
+    if problem.penalty.is_norm:  # else it is smooth, and there is no prox
         gamma_of = bend.gamma[active.atoms.label]
         if not active.is_full:
             gamma_of *= active.atoms.mask
         u = w + gamma_of * bend.slope
-        du = dw + gamma_of * _slope_change(problem, active, bend.curvature, inside, residual, step)
-    else:  # smooth: there is no prox
-        u, du = w, dw
+        if problem.q > 1:
+            du = dw + gamma_of * _slope_change(problem, active, bend.curvature, inside, residual, step)
     move = _Move(w, dw, u, du, db, bend.gamma * level.tau)
     return _line_search(problem, position, active, move, level.tau, decrease)
 
@@ -123,7 +123,7 @@ def _slope_change(problem: Problem, active: Active, curvature: Curvature, inside
     """
     free = problem.hessian.n_free
     dw = step[:, free:]
-    if problem.q in (1.0, 2.0):
+    if problem.q == 2:
         along = active.atoms.sums(curvature.direction * dw)[curvature.group] * curvature.direction
         return curvature.group_weight[curvature.group] * (dw - along)
     bent = 2 * problem.p * inside * active.forward(step)

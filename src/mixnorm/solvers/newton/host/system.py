@@ -73,16 +73,19 @@ class SingleBlock:
     """
 
     def __init__(self, hessian: Callable[[], np.ndarray], curvature: Curvature, pairs: "PairsWithin"):
-        is_scaled = not (curvature.scale == 1).all()
-        along = curvature.direction[0] * np.sqrt(curvature.group_weight)[curvature.group[0]]
+        m, is_scaled = curvature.scale.shape[1], not (curvature.scale == 1).all()
+        along = None
+        if curvature.group_weight.any():  # with ℓ1 and ℓ2 there is none
+            along = curvature.direction[0] * np.sqrt(curvature.group_weight)[curvature.group[0]]
 
         def matrix() -> np.ndarray:
             M = hessian()
-            free = len(M) - len(along)
+            free = len(M) - m
             if is_scaled:
                 scale = np.concatenate([np.ones(free), curvature.scale[0]])
                 M *= scale * scale[:, None]
-            pairs.subtract(M, along)
+            if along is not None:
+                pairs.subtract(M, along)
             _diagonal(M)[free:] += curvature.diagonal[0]
             return M
 

@@ -31,16 +31,13 @@ __all__ = [
     "to_numpy",
 ]
 
-#: What NumPy arrays are computed with: from 2.1 on NumPy follows the standard itself, without the cost of wrappers.
-_NUMPY = np if hasattr(np, "unstack") else numpy_namespace
-
 Array = Any  #: an array of any namespace that follows the array API standard
 
 
 def namespace(*arrays: Array) -> ModuleType:
     """Return the array-API namespace that all the arrays share."""
     if all(type(array) is np.ndarray for array in arrays):  # the usual case, without the cost of finding out
-        return _NUMPY
+        return numpy_namespace
     return array_namespace(*arrays)
 
 

@@ -21,7 +21,8 @@ class SquaredHinge:
 
     def curvature(self, margins: Array) -> Array:
         """Second derivative of the loss of every trial (an element of its generalised derivative at m = 1)."""
-        return 2 * namespace(margins).astype(margins < 1, margins.dtype)
+        xp = namespace(margins)
+        return 2 * xp.astype(margins < 1, margins.dtype)
 
     #: ℓ' is Lipschitz with this constant
     lipschitz = 2.0

@@ -88,7 +88,7 @@ def _magnitudes(u: Array, tau: Array, q: float) -> Array:
     dual_norm = xp.sum(u ** (q * p), axis=-2, keepdims=True) ** (1 / (q * p))
     low, high = xp.zeros_like(tau), xp.sum(u**q, axis=-2, keepdims=True) ** (1 / q)
     # Exact for q = 2, and as tau tends to 0 or to the dual norm; 0 (the bracket's end) where tau has no room.
-    N = high * xp.clip(1 - tau / xp.where(dual_norm > 0, dual_norm, 1.0), 1e-16, None)
+    N = high * xp.clip(1 - tau / xp.where(dual_norm > 0, dual_norm, 1.0), 1e-16)
     t = xp.ones_like(u)
     for _ in range(_MAX_OUTER):
         t = _solve_inner(u, tau, N, t, p)

@@ -115,9 +115,8 @@ def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.
         if hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
     else:
-        if _is_plain(
-            X, y
-        ):  # then scikit-learn has nothing to check or to convert, and a tenth of a small fit is saved
+        # then scikit-learn has nothing to check or to convert, and a tenth of a small fit is saved
+        if _is_plain(X, y):
             vars(estimator).pop("feature_names_in_", None)
             estimator.n_features_in_ = X.shape[1]
         else:

@@ -6,7 +6,7 @@ import pytest
 from mixnorm.core.losses import SquaredHinge
 from mixnorm.core.penalties import L1, L2, GroupNorm
 from mixnorm.solvers.newton.host.atoms import Atoms
-from mixnorm.solvers.newton.host.line import Line, least_along
+from mixnorm.solvers.newton.host.line import Line, least_ahead, least_along
 
 PENALTIES = {"l1": L1(), "l2": L2(), "group": GroupNorm(2.0), "group, q = 1.3": GroupNorm(1.3)}
 GRID = np.linspace(0, 1, 501)
@@ -55,3 +55,25 @@ def test_with_l1_a_coefficient_whose_kink_is_the_minimum_is_exactly_zero():
             assert np.sum(w == 0) == 1
             assert value(length) <= min(value(length - 1e-6), value(length + 1e-6))
     assert at_kinks >= 10
+
+
+@pytest.mark.parametrize("size", [0.1, 0.3, 3.0, 40.0])
+def test_the_way_ahead_ends_at_its_least_value_after_few_derivatives(monkeypatch, size):
+    # without trials that cross the margin the slope is linear, and Newton's method meets its zero exactly
+    rng = np.random.default_rng(0)
+    p, change = np.full((1, 20), 1 / 20), rng.uniform(0.1, 0.2, (1, 20)) / size
+    line = Line(SquaredHinge(), p, np.full((1, 20), -9.0), change, 0.0, 0.0)
+    price, seen = float(2 * np.sum(p * (10 - size * change) * change)), []
+    plain = Line.slope_and_curvature
+    monkeypatch.setattr(Line, "slope_and_curvature", lambda self, s: seen.append(s) or plain(self, s))
+    assert least_ahead(line, price) == pytest.approx(size, rel=1e-3)
+    assert len(seen) <= 3
+
+
+def test_slope_and_curvature_are_derivatives():
+    (line, *_), value = drawn("l2", 3, 0.0)
+    for s in (0.2, 0.7):
+        slope, curvature = line.slope_and_curvature(s)
+        assert slope == line.slope(s)
+        assert slope == pytest.approx((value(s + 1e-6) - value(s - 1e-6)) / 2e-6, rel=1e-6)
+        assert curvature == pytest.approx((line.slope(s + 1e-7) - line.slope(s - 1e-7)) / 2e-7, rel=1e-5)

@@ -400,6 +400,8 @@ def test_working_hessian_is_the_formula_whatever_came_before(sequence, fit_inter
         expected = hessian_by_formula(Z, y, p, fit_intercept, inside, features)
         # updates add and subtract a few dozen terms of size one
         np.testing.assert_allclose(hessian.at(inside, columns), expected, atol=1e-12)
+        sorted_ = hessian.at(inside, np.sort(columns))
+        np.testing.assert_array_equal(np.triu(hessian.upper(inside, np.sort(columns))), np.triu(sorted_))
         rows, places = hessian.rows(columns)
         rows = rows if places is None else rows[:, places]
         np.testing.assert_array_equal(rows[:, int(fit_intercept) :], Z[:, :, features].transpose(0, 2, 1))

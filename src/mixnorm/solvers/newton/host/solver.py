@@ -132,5 +132,7 @@ def _start(problem: Problem, first: Stack, key: tuple[int, int]) -> Point:
 def _enter_cell(problem: Problem, cell: Stack, key: tuple[int, int], point: Point) -> tuple[float, Point]:
     """Set the similarity and the group weights of a cell; return its alpha, and the point within them."""
     i, k = key
-    problem.similarity = float(cell.similarity[key]) if cell.has_similarity else 0.0
+    similarity = float(cell.similarity[key]) if cell.has_similarity else 0.0
+    if similarity != problem.similarity:
+        problem.similarity, problem.kept = similarity, None
     return float(cell.alpha[key]), problem.weigh(to_numpy(cell.group_weights)[i, :, k], point)

@@ -1,8 +1,9 @@
 """Two versions of the code in turns: one task, each version in a process of its own, seconds of CPU on one thread.
 
-    git archive 4e90cf2 src | tar -x -C /tmp/before
-    python benchmarks/in_turns.py path /tmp/before/src src [--turns 20]
+    python benchmarks/in_turns.py path [--before COMMIT] [--turns 20]
+    python benchmarks/in_turns.py path FOLDER FOLDER …
 
+The first compares the working tree with a commit, the second the packages in some folders.
 Tasks: ``path`` and ``fit`` (1000 × 32·8, gap 1e-6), ``large-path`` (4000 × 64·32, gap 1e-4), ``large-fit`` (gap 1e-6),
 ``tiny`` (``GroupSVC().fit`` on 100 × 16). A fit is at 0.1 alpha_max. One Gram matrix X'X is timed after each run.
 """
@@ -12,24 +13,41 @@ import os
 import statistics
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
 from pathlib import Path
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+HERE = Path(__file__).parent
 TASKS = {"path": 1e-6, "fit": 1e-6, "large-path": 1e-4, "large-fit": 1e-6, "tiny": 1e-6}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", choices=TASKS)
-    parser.add_argument("sources", nargs="+", type=Path)
+    parser.add_argument("sources", nargs="*", type=Path, help="folders that contain the package mixnorm")
+    parser.add_argument("--before", default="b5939ab", help="commit that is compared, where no folders are given")
     parser.add_argument("--turns", type=int, default=20)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         work(options.task)
-    else:
+    elif options.sources:
         compare(options)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            options.sources = [unpacked(options.before, Path(folder)), HERE.parent / "src"]
+            compare(options)
+
+
+def unpacked(commit: str, folder: Path) -> Path:
+    """Write the package as it was at a commit to a folder; return where it is."""
+    archive = folder / "src.tar"
+    subprocess.run(["git", "archive", f"--output={archive}", commit, "src"], cwd=HERE.parent, check=True)
+    with tarfile.open(archive) as files:
+        files.extractall(folder, filter="data")
+    return folder / "src"
 
 
 def compare(options) -> None:

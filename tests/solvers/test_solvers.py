@@ -446,8 +446,10 @@ def test_pairs_within_groups_are_subtracted(group):
     k, whole = rng.standard_normal(len(group)), rng.standard_normal((len(group) + 1,) * 2)
     alike = np.equal.outer(group, group)
     expected = whole[1:, 1:] - np.where(alike, np.outer(k, k), 0.0)
-    PairsWithin(np.array(group)).subtract(whole[1:, 1:], k)
+    first = whole[0].copy()
+    PairsWithin(np.array(group)).subtract(whole, k)
     np.testing.assert_allclose(whole[1:, 1:], expected, rtol=1e-15)
+    np.testing.assert_array_equal(whole[0], first)  # an intercept, which belongs to no group
 
 
 @settings(max_examples=40)

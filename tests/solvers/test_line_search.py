@@ -1,5 +1,7 @@
 """The least value along a Newton step that is too long, against a fine grid."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,16 @@ def test_the_way_ahead_ends_at_its_least_value_after_few_derivatives(monkeypatch
     monkeypatch.setattr(Line, "slope_and_curvature", lambda self, s: seen.append(s) or plain(self, s))
     assert least_ahead(line, price) == pytest.approx(size, rel=1e-3)
     assert len(seen) <= 3
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_a_step_that_overflows_has_no_length(name):
+    # such steps come from systems that are singular but for rounding; they used to end in an error of the root finder
+    (line, atoms, w, dw, weight), _ = drawn(name, 0, 0.1)
+    huge = replace(line, change=np.sign(line.change) * 1e308 * 1.5, price=0.0)
+    length, found = least_along(huge, atoms, w, dw, weight)
+    assert length == 0
+    np.testing.assert_array_equal(found, w)
 
 
 def test_slope_and_curvature_are_derivatives():

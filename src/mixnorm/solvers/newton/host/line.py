@@ -104,9 +104,16 @@ def _least_among_kinks(line: Line, w: np.ndarray, dw: np.ndarray, tau: np.ndarra
 
 
 def _root(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Where an increasing function passes zero; the end that is nearer to it where it does not."""
-    if slope(high) <= 0:
+    """Where an increasing function passes zero; the end that is nearer to it where it does not.
+
+    A singular system may ask for a step so long that the slope overflows: then the lower end, at which it is refused.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        at_high, at_low = slope(high), slope(low)
+    if not np.isfinite(at_high + at_low):
+        return low
+    if at_high <= 0:
         return high
-    if slope(low) >= 0:
+    if at_low >= 0:
         return low
     return brentq(slope, low, high, xtol=LEAST_LENGTH, rtol=LINE_TOLERANCE, disp=False)

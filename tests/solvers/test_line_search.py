@@ -76,7 +76,7 @@ def test_the_way_ahead_ends_at_its_least_value_after_few_derivatives(monkeypatch
 def test_a_step_that_overflows_has_no_length(name):
     # such steps come from systems that are singular but for rounding; they used to end in an error of the root finder
     (line, atoms, w, dw, weight), _ = drawn(name, 0, 0.1)
-    huge = replace(line, change=np.sign(line.change) * 1e308 * 1.5, price=0.0)
+    huge = replace(line, p=np.ones_like(line.p), change=1.5e308 * np.sign(line.change), price=0.0)
     length, found = least_along(huge, atoms, w, dw, weight)
     assert length == 0
     np.testing.assert_array_equal(found, w)

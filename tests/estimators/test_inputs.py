@@ -331,6 +331,23 @@ def test_columns_of_a_frame_in_another_order_are_refused(X, y):
     refuses("feature names should match", model.predict, frame[frame.columns[::-1]])
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.int8, bool, float])
+def test_a_plain_matrix_is_read_as_scikit_learn_reads_it(X, y, kind):
+    # whole numbers in arrays are not validated a second time by scikit-learn; lists are
+    labels = (y > 0).astype(kind)
+    plain, validated = GroupSVC().fit(pd.DataFrame(X), labels).fit(X, labels), GroupSVC().fit(X.tolist(), labels)
+    assert not hasattr(plain.fit(X, labels), "feature_names_in_")
+    assert plain.n_features_in_ == validated.n_features_in_ == X.shape[1]
+    np.testing.assert_array_equal(plain.classes_, validated.classes_)
+    np.testing.assert_array_equal(plain.coef_, validated.coef_)
+
+
+@pytest.mark.parametrize("value", [0.5, np.nan])
+def test_labels_that_are_no_whole_numbers_are_still_refused(X, y, value):
+    labels = np.where(y > 0, 1.0, value)
+    refuses("Unknown label type|NaN", GroupSVC().fit, X, labels)
+
+
 # --- refusing changes nothing ---
 
 

@@ -16,7 +16,7 @@ from mixnorm.core.problem import Stack
 from mixnorm.execution.solve import SolverOptions, solve_directly
 from mixnorm.solvers import Fista, Newton, StackedNewton
 from mixnorm.solvers.newton.batched import solver as batched
-from mixnorm.solvers.newton.host import step
+from mixnorm.solvers.newton.host import routes
 from reference import convex_reference, objective
 from stacks import converted
 
@@ -106,12 +106,12 @@ def test_the_optimum_is_the_convex_solvers_and_certified(
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_systems_solved_by_the_factors_of_the_metric(weights, monkeypatch):
     used = []
-    plain = step._solve_by_factors
-    monkeypatch.setattr(step, "_solve_by_factors", lambda *args: used.append(1) or plain(*args))
+    plain = routes._solve_by_factors
+    monkeypatch.setattr(routes, "_solve_by_factors", lambda *args: used.append(1) or plain(*args))
     stack, _, _ = make_problem("kronecker", "q=2", weights, 0.3, "n < d")
     by_factors = solve("host", stack)
     assert used
-    monkeypatch.setattr("mixnorm.solvers.newton.host.descent.Factors.of", lambda metric: None)
+    monkeypatch.setattr("mixnorm.solvers.newton.host.metric_system.Factors.of", lambda metric: None)
     for found, dense in zip(by_factors, solve("host", stack), strict=True):
         np.testing.assert_allclose(found.W, dense.W, atol=1e-6)
         assert abs(int(found.n_iter[0, 0]) - int(dense.n_iter[0, 0])) <= 2  # a wrong system needs many more steps

@@ -1,12 +1,14 @@
 """The least value along a Newton step that is too long, against a fine grid."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from mixnorm.core.losses import SquaredHinge
 from mixnorm.core.penalties import L1, L2, GroupNorm
 from mixnorm.solvers.newton.host.atoms import Atoms
-from mixnorm.solvers.newton.host.line import Line, least_along
+from mixnorm.solvers.newton.host.line import Line, least_ahead, least_along
 
 PENALTIES = {"l1": L1(), "l2": L2(), "group": GroupNorm(2.0), "group, q = 1.3": GroupNorm(1.3)}
 NEAR_L1 = GroupNorm(1.005)
@@ -93,3 +95,35 @@ def test_coefficients_of_the_l2_penalty_have_no_kink():
     smooth = Atoms(atoms.label, atoms.mask, atoms.count, L2(), 2.0)
     length, reached = least_along(line, smooth, w, dw, weight)
     np.testing.assert_array_equal(reached, w + length * dw)
+
+
+@pytest.mark.parametrize("size", [0.1, 0.3, 3.0, 40.0])
+def test_the_way_ahead_ends_at_its_least_value_after_few_derivatives(monkeypatch, size):
+    # without trials that cross the margin the slope is linear, and Newton's method meets its zero exactly
+    rng = np.random.default_rng(0)
+    p, change = np.full((1, 20), 1 / 20), rng.uniform(0.1, 0.2, (1, 20)) / size
+    line = Line(SquaredHinge(), p, np.full((1, 20), -9.0), change, 0.0, 0.0)
+    price, seen = float(2 * np.sum(p * (10 - size * change) * change)), []
+    plain = Line.slope_and_curvature
+    monkeypatch.setattr(Line, "slope_and_curvature", lambda self, s: seen.append(s) or plain(self, s))
+    assert least_ahead(line, price) == pytest.approx(size, rel=1e-3)
+    assert len(seen) <= 3
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_a_step_that_overflows_has_no_length(name):
+    # such steps come from systems that are singular but for rounding; they used to end in an error of the root finder
+    (line, atoms, w, dw, weight), _ = drawn(name, 0, 0.1)
+    huge = replace(line, p=np.ones_like(line.p), change=1.5e308 * np.sign(line.change), price=0.0)
+    length, found = least_along(huge, atoms, w, dw, weight)
+    assert length == 0
+    np.testing.assert_array_equal(found, w)
+
+
+def test_slope_and_curvature_are_derivatives():
+    (line, *_), value = drawn("l2", 3, 0.0)
+    for s in (0.2, 0.7):
+        slope, curvature = line.slope_and_curvature(s)
+        assert slope == line.slope(s)
+        assert slope == pytest.approx((value(s + 1e-6) - value(s - 1e-6)) / 2e-6, rel=1e-6)
+        assert curvature == pytest.approx((line.slope(s + 1e-7) - line.slope(s - 1e-7)) / 2e-7, rel=1e-5)

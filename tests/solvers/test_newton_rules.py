@@ -169,8 +169,8 @@ def test_both_engines_estimate_the_gap_that_the_certificate_gives(name, T):
         assert found.gap[0, 0] < expected
     problem = Problem(stack, 0, 0)
     problem.similarity = 0.2 if T > 1 else 0.0
-    look = problem._look_at(problem.point(found.W[0, :, :, 0], found.b[0, :, 0]))
-    value, gap = problem._value_and_gap(look, stack.alpha[0, 0] * problem.beta)
+    look = problem.look_at(problem.point(found.W[0, :, :, 0], found.b[0, :, 0]))
+    value, gap = problem.value_and_gap(look, stack.alpha[0, 0] * problem.beta)
     assert value == pytest.approx(found.primal[0, 0], rel=1e-12)
     assert gap == pytest.approx(expected, rel=1e-9)
     problems = StackedProblems(stack)

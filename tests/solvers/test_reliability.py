@@ -172,6 +172,26 @@ def test_a_factorisation_knows_no_units():
     np.testing.assert_allclose(factor, expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("upper_only", [False, True])
+def test_a_singular_matrix_is_factorised_with_as_little_as_it_takes_on_the_diagonal(upper_only):
+    root = np.random.default_rng(5).standard_normal((8, 3))
+    M = root @ root.T
+    M[0, 0] -= 1e-9  # now it is not even positive semidefinite, and the first attempts fail
+    made = []
+
+    def again():
+        made.append(1)
+        return np.triu(M)
+
+    factor = np.tril(cholesky(np.triu(M), again) if upper_only else cholesky(M.copy()))
+    added = factor @ factor.T - M
+    np.testing.assert_allclose(added, np.diag(np.diag(added)), atol=1e-12)
+    shares = np.diag(added) / np.diag(M)
+    assert shares.min() > 0
+    assert shares.max() < 1e-5
+    assert len(made) >= 2 or not upper_only
+
+
 def test_a_matrix_that_is_not_a_number_ends_in_a_factor_all_the_same():
     assert cholesky(np.full((3, 3), np.nan)).shape == (3, 3)
 

@@ -16,7 +16,7 @@ from mixnorm.core.penalties import L1, L2, GroupNorm
 from mixnorm.core.problem import Stack
 from mixnorm.solvers import Fista, Newton, StackedNewton
 from mixnorm.solvers.newton.batched import solver as batched
-from mixnorm.solvers.newton.host import step
+from mixnorm.solvers.newton.host import routes
 from reference import convex_reference, objective
 from stacks import converted
 
@@ -118,13 +118,13 @@ def test_features_in_any_order(penalty, solver):
 @pytest.mark.parametrize("penalty", ["q=2", "l2"])
 def test_systems_solved_by_the_factors_of_the_metric(penalty, weights, monkeypatch):
     used = []
-    plain = step._solve_by_factors
-    monkeypatch.setattr(step, "THROUGH_FACTORS", 0.0)
-    monkeypatch.setattr(step, "_solve_by_factors", lambda *args: used.append(1) or plain(*args))
+    plain = routes._solve_by_factors
+    monkeypatch.setattr(routes, "THROUGH_FACTORS", 0.0)
+    monkeypatch.setattr(routes, "_solve_by_factors", lambda *args: used.append(1) or plain(*args))
     stack, _, _ = make_problem("kronecker", penalty, weights)
     by_factors = solve("host", stack)
     assert used
-    monkeypatch.setattr(step, "THROUGH_FACTORS", np.inf)
+    monkeypatch.setattr(routes, "THROUGH_FACTORS", np.inf)
     for found, dense in zip(by_factors, solve("host", stack), strict=True):
         np.testing.assert_allclose(found.W, dense.W, atol=1e-6)
         assert found.n_iter == dense.n_iter  # a system that is a little wrong needs more steps to the same answer

@@ -21,7 +21,7 @@ from mixnorm.core.problem import Stack
 from mixnorm.solvers import Fista, ForwardBackward, Newton
 from mixnorm.solvers.first_order.lipschitz import intercept_scale, paper_constant, power_estimate
 from mixnorm.solvers.newton.host.hessian import WorkingHessian
-from mixnorm.solvers.newton.host.system import Curvature, PairsWithin, solve_single, solve_trials
+from mixnorm.solvers.newton.host.system import Curvature, PairsWithin, SingleBlock, SingleTrialBlock
 from reference import alpha_max_reference, convex_reference, objective, random_problem
 from stacks import PENALTIES, D, N, converted, every_penalty, make_stack, solve_path
 
@@ -400,6 +400,8 @@ def test_working_hessian_is_the_formula_whatever_came_before(sequence, fit_inter
         expected = hessian_by_formula(Z, y, p, fit_intercept, inside, features)
         # updates add and subtract a few dozen terms of size one
         np.testing.assert_allclose(hessian.at(inside, columns), expected, atol=1e-12)
+        sorted_ = hessian.at(inside, np.sort(columns))
+        np.testing.assert_array_equal(np.triu(hessian.upper(inside, np.sort(columns))), np.triu(sorted_))
         rows, places = hessian.rows(columns)
         rows = rows if places is None else rows[:, places]
         np.testing.assert_array_equal(rows[:, int(fit_intercept) :], Z[:, :, features].transpose(0, 2, 1))
@@ -436,14 +438,18 @@ def dense_system(rows, p, curvature, free):
     return M
 
 
-@pytest.mark.parametrize("group", [[0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 1, 2], [1, 0, 2, 0, 1, 2], [0, 1, 2]])
+@pytest.mark.parametrize(
+    "group", [[0, 0, 1, 1, 2, 2], [2, 2, 0, 0, 1, 1], [0, 0, 1, 1, 1, 2], [1, 0, 2, 0, 1, 2], [0, 1, 2]]
+)
 def test_pairs_within_groups_are_subtracted(group):
     rng = np.random.default_rng(0)
     k, whole = rng.standard_normal(len(group)), rng.standard_normal((len(group) + 1,) * 2)
     alike = np.equal.outer(group, group)
     expected = whole[1:, 1:] - np.where(alike, np.outer(k, k), 0.0)
-    PairsWithin(np.array(group)).subtract(whole[1:, 1:], k)
+    first = whole[0].copy()
+    PairsWithin(np.array(group)).subtract(whole, k)
     np.testing.assert_allclose(whole[1:, 1:], expected, rtol=1e-15)
+    np.testing.assert_array_equal(whole[0], first)  # an intercept, which belongs to no group
 
 
 @settings(max_examples=40)
@@ -453,9 +459,10 @@ def test_single_subject_system_is_solved(seed, m, free, bare):
     H = 2 * (rows * p) @ rows.T
     expected = np.linalg.solve(dense_system(rows, p, curvature, free), rhs)
     # condition numbers of some hundreds, a ridge of 1e-14
-    found = solve_single(H, curvature, rhs, PairsWithin(curvature.group[0]))
-    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(solve_trials(rows, p, curvature, rhs), expected, rtol=1e-7, atol=1e-8)
+    block = SingleBlock(lambda: np.triu(H), curvature, PairsWithin(curvature.group[0]))
+    np.testing.assert_allclose(block.solve(rhs[:, None])[:, 0], expected, rtol=1e-8, atol=1e-9)
+    block = SingleTrialBlock(rows, p, curvature)
+    np.testing.assert_allclose(block.solve(rhs[:, None])[:, 0], expected, rtol=1e-7, atol=1e-8)
 
 
 # --- what went wrong once ---

@@ -84,7 +84,7 @@ def certify(stack: Stack, W: Array, b: Array) -> Certificate:
         slopes, values = zip(*(_bound(stack, W, each) for each in (a, projected)), strict=True)
         bounds = [value - lack for value, lack in zip(values, lacks, strict=True)]
         v, dual = where_problems(bounds[1] >= bounds[0], slopes[1], slopes[0]), namespace(W).maximum(*bounds)
-    dual = positive_part(dual - rounding_error(stack, W, b, scores))  # a = 0 is always feasible
+    dual = positive_part(dual - rounding_error(stack, W, b, scores, primal))  # a = 0 is always feasible
     return Certificate(W, b, primal, dual, relative_gap(primal, dual), v)
 
 
@@ -107,8 +107,8 @@ def quadratic_gap(primal: float, alpha: float, square: float) -> float:
     return gap if np.isfinite(primal + square) else float("inf")
 
 
-def rounding_error(stack: Stack, W: Array, b: Array, scores: Array) -> Array:
-    r"""A bound of how much rounding may have made P too low and D too high together, (B, K).
+def rounding_error(stack: Stack, W: Array, b: Array, scores: Array, primal: Array) -> Array:
+    r"""A bound of how much rounding may have made P (``primal``) too low and D too high together, (B, K).
 
     The score of a trial is wrong by eps (‖x‖‖w‖ + |b|), which the loss takes in with the factor a; X'(a∘y) is wrong by
     eps |X|'a, which D takes in with the factor w; the Cauchy-Schwarz inequality bounds the sums of both by
@@ -118,7 +118,7 @@ def rounding_error(stack: Stack, W: Array, b: Array, scores: Array) -> Array:
     loss = xp.sum(stack.trial_weight * stack.loss.value(stack.y[..., None] * scores), axis=(1, 2))
     length = xp.sqrt(xp.sum(stack.trial_weight * _square_length(stack.X)[..., None], axis=(1, 2)))
     size = length * xp.sqrt(xp.sum(W**2, axis=(1, 2))) + xp.sqrt(xp.sum(b**2, axis=1))
-    error = stack.objective(W, scores) + 2 * xp.sqrt(loss) * size
+    error = primal + 2 * xp.sqrt(loss) * size
     if stack.has_quadratic:
         deviation = stack.deviation(W)
         spread, held = (xp.sqrt(xp.sum(part**2, axis=(1, 2))) for part in (deviation, deviation - stack.mapped(W)))

@@ -135,7 +135,9 @@ class Stack:
 
     def with_alpha(self, alpha: Array, similarity: Array | None = None) -> "Stack":
         """Return the same stack at other alphas, and at other similarities if given, (B, K)."""
-        return replace(self, alpha=alpha, similarity=self.similarity if similarity is None else similarity)
+        found = replace(self, alpha=alpha, similarity=self.similarity if similarity is None else similarity)
+        vars(found)["trial_weight"] = self.trial_weight  # of a cached property: the same, and not computed again
+        return found
 
     def take(self, rows: Array, columns: Array) -> "Stack":
         """Return the sub-stack of some data sets (rows) and some problems (columns)."""

@@ -77,6 +77,8 @@ def closed(
     cells: list[Stack], solutions: list[Solution], resume: Resume, goals: tuple[float, ...], limits: Limits
 ) -> list[Solution]:
     """Take up again the problems that the certificate leaves open, to ever smaller goals, in units of tol."""
+    if all(to_numpy(solution.gap <= limits.tol).all() for solution in solutions):
+        return solutions
     found = []
     for place, (cell, solution) in enumerate(zip(cells, solutions, strict=True)):
         if cell.has_unpenalised and to_numpy(solution.gap > limits.tol).any():

@@ -9,7 +9,7 @@ repeats them for the coordinates of each atom.
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mixnorm.core.arrays import Array
 from mixnorm.core.problem import NOTHING
@@ -106,7 +106,7 @@ def normal_map_step(xp: ModuleType, q: float, gamma: Array, atoms: AtomValues, s
     return xp.where(bent, gamma, 0.0)
 
 
-def gap_estimate(xp: ModuleType, value: Array, S1: Array, S2: Array, ratio: Array, lack: Array) -> Array:
+def gap_estimate(xp: Any, value: Array, S1: Array, S2: Array, ratio: Array, lack: Array) -> Array:
     """The certificate's relative gap (`mixnorm.core.certificate`) from what a solver has at hand.
 
     The dual value is the largest of κ S₁ − κ² S₂ over κ in [0, 1/ratio], ratio = max_g ‖v_g‖_q* / (alpha β_g), which

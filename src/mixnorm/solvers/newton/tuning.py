@@ -140,7 +140,7 @@ MOST_STEPS, MOST_STEPS_PER_COEFFICIENT = 300, 5
 #: How often a proximal gradient step of all atoms is shortened, by a factor of 4 each, before it is left out.
 SHORTER_STEPS = 12
 #: A straight step that brings this share of the predicted decrease shows that the next one may be damped less.
-KEPT = 0.5
+PROMISE_KEPT = 0.5
 #: Steps through the prox of so many times the best length along the straight line, and shorter ones, are tried: of
 #: 500 steps that were accepted, 1 in 100 was longer.
 LONGER_THAN_STRAIGHT = 256.0
@@ -160,6 +160,21 @@ THROUGH_TRIALS = 1.6
 THROUGH_TRIALS_OF_SUBJECTS = 1.2
 #: The same for solving one subject's system by the factors of its metric and the trials.
 THROUGH_FACTORS = 1.6
+#: From so many numbers in X on, groups that enter begin at the minimum over them alone (`host/entry.py`) instead of
+#: with a proximal step. On 4000 × 64·32 it saves a fifth of the steps; on 1000 × 32·8 it costs more than it saves.
+PRECISE_ENTRY = 1_000_000
+#: From so many coordinates on, a factorised matrix is kept for the next steps (`host/kept.py`). Below, a step costs
+#: little more with a new one, and with the old one there are more steps.
+KEPT_FROM = 512
+#: or from a step on whose predicted decrease is so small a share of the value: the next one is mostly the last.
+KEPT_NEAR = 1e-4
+#: It is used again only if no more trials per coordinate have crossed the margin than this,
+KEPT_TRIALS = 0.08
+#: and only while every step gains less than this share of the one before: else it no longer fits.
+KEPT_DECREASE = 0.05
+#: On the line through the last two solutions of a path, a trial inside the margin counts as one that leaves where it
+#: is further outside than this many times what it was inside (`host/predictor.py`); flat from 0.3 to 1.
+LEAVES = 0.7
 
 # --- of the batched engine alone ---
 

@@ -50,7 +50,10 @@ class Atoms:
 
     def value(self, values: np.ndarray, weight: np.ndarray) -> float:
         """Penalty, with one weight per atom; an infinite weight costs nothing where an atom is zero."""
-        norms = self.norms(values)
+        return self.value_of(self.norms(values), weight)
+
+    def value_of(self, norms: np.ndarray, weight: np.ndarray) -> float:
+        """The same from the norms of the atoms."""
         paid = np.where(norms > 0, weight, 0.0)
         return float(np.vdot(paid, norms) if self.penalty.is_norm else np.vdot(paid, norms**2) / 2)
 

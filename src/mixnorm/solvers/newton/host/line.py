@@ -8,6 +8,7 @@ or lies between two of them.
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import brentq
@@ -44,23 +45,30 @@ class Line:
         a = self.loss.dual_variable(self.margins + s * self.change, self.p)
         return float(self.price + self.bend * s - np.vdot(a, self.change))
 
-    def curvature(self, s: float) -> float:
-        """Second derivative at s."""
-        curvature = self.p * self.loss.curvature(self.margins + s * self.change)
-        return float(self.bend + np.vdot(curvature, self.change**2))
+    def slope_and_curvature(self, s: float) -> tuple[float, float]:
+        """First and second derivative at s."""
+        margins = self.margins + s * self.change
+        slope = self.price + self.bend * s - np.vdot(self.loss.dual_variable(margins, self.p), self.change)
+        bend = self.bend + np.vdot(self.p * self.loss.curvature(margins), self._square)
+        return float(slope), float(bend)
+
+    @cached_property
+    def _square(self) -> np.ndarray:
+        return self.change**2
 
 
 def least_ahead(line: Line, price: float) -> float:
     """Return the s > 0 of the least value, nearly, along a direction whose penalty costs ``price`` per unit."""
     length, low, high = 1.0, 0.0, np.inf
     for _ in range(50):
-        slope, curvature = price + line.slope(length), line.curvature(length)
+        slope, curvature = line.slope_and_curvature(length)
+        slope += price
         low, high = (low, length) if slope > 0 else (length, high)
         following = length - slope / curvature if curvature > 0 else np.inf
+        if abs(following - length) <= LINE_TOLERANCE * length:  # first: where the slope is zero it is a bound itself
+            break
         if not low < following < high:
             following = (low + high) / 2 if np.isfinite(high) else 2 * length
-        if abs(following - length) <= LINE_TOLERANCE * length:
-            break
         length = following
     return length
 
@@ -111,9 +119,16 @@ def _least_among_kinks(line: Line, w: np.ndarray, dw: np.ndarray, tau: np.ndarra
 
 
 def _root(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Where an increasing function passes zero; the end that is nearer to it where it does not."""
-    if slope(high) <= 0:
+    """Where an increasing function passes zero; the end that is nearer to it where it does not.
+
+    A singular system may ask for a step so long that the slope overflows: then the lower end, at which it is refused.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        at_high, at_low = slope(high), slope(low)
+    if not np.isfinite(at_high + at_low):
+        return low
+    if at_high <= 0:
         return high
-    if slope(low) >= 0:
+    if at_low >= 0:
         return low
     return brentq(slope, low, high, xtol=LEAST_LENGTH, rtol=LINE_TOLERANCE, disp=False)

@@ -28,6 +28,7 @@ from mixnorm.core.arrays import to_numpy
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.solvers.newton.certifying import Attempt, Limits, Reached, certified, closed
 from mixnorm.solvers.newton.host.descent import Problem
+from mixnorm.solvers.newton.host.predictor import Predictor
 from mixnorm.solvers.newton.host.state import Point
 from mixnorm.solvers.newton.tuning import HOST
 from mixnorm.solvers.sequence import cells
@@ -87,10 +88,13 @@ class Newton:
         ):  # a whole path at a time: what one problem keeps stays in the cache, and is freed
             problem = Problem(stack, i, k)
             point = _start(problem, stacks[0], (i, k))
+            predictor = Predictor(problem)
             for place, cell in enumerate(stacks):
                 alpha, point = _enter_cell(problem, cell, (i, k), point)
                 point, far = problem.approach(alpha, point, max_iter)
-                point, near = problem.solve(alpha, point, HOST.goals[0] * tol, max_iter - far)
+                point, first = predictor.step(alpha, point, HOST.goals[0] * tol, max_iter - far)
+                point, near = problem.solve(alpha, point, HOST.goals[0] * tol, max_iter - far, first)
+                predictor.add(alpha, point)
                 reached.W[place, i, :, :, k], reached.b[place, i, :, k] = point.W, point.b
                 reached.n_iter[place, i, k] = far + near
         at_once = max(1, _CERTIFIED_AT_ONCE // (B * K * T * max(stack.shape[2:4])))
@@ -128,5 +132,7 @@ def _start(problem: Problem, first: Stack, key: tuple[int, int]) -> Point:
 def _enter_cell(problem: Problem, cell: Stack, key: tuple[int, int], point: Point) -> tuple[float, Point]:
     """Set the similarity and the group weights of a cell; return its alpha, and the point within them."""
     i, k = key
-    problem.similarity = float(cell.similarity[key]) if cell.has_similarity else 0.0
+    similarity = float(cell.similarity[key]) if cell.has_similarity else 0.0
+    if similarity != problem.similarity:
+        problem.similarity, problem.kept = similarity, None
     return float(cell.alpha[key]), problem.weigh(to_numpy(cell.group_weights)[i, :, k], point)

@@ -10,8 +10,7 @@ from mixnorm.solvers.newton.host.atoms import Atoms
 from mixnorm.solvers.newton.host.system import PairsWithin
 
 
-@dataclass(frozen=True, eq=False)
-class Point:
+class Point(NamedTuple):
     """A point of one problem and its scores without intercept, signed by the labels: Z w, (T, n)."""
 
     W: np.ndarray
@@ -45,10 +44,21 @@ class Look(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A point, the value of the problem there, and a look at it where there was one since the last step."""
+    """A point, and what is known of the problem there.
+
+    Attributes
+    ----------
+    point : Point
+    value : float
+    a : ndarray of shape (T, n)
+        The dual variable of every trial.
+    look : Look or None
+        A look at the whole problem, where there was one since the last step.
+    """
 
     point: Point
     value: float
+    a: np.ndarray
     look: Look | None
 
 
@@ -76,6 +86,10 @@ class Active:
         The intercept's and the features' columns of Z, maybe among others.
     places : ndarray of shape (free + m,), or None
         Which of the rows are the intercept and the active features; None: all of them, in order.
+    bend : ndarray of shape (T, m)
+        Diagonal of the Hessian with all trials inside the margin.
+    trace : ndarray of shape (a,)
+        Its sum over each atom.
     """
 
     which: np.ndarray
@@ -84,12 +98,23 @@ class Active:
     columns: np.ndarray
     rows: np.ndarray
     places: np.ndarray | None
+    bend: np.ndarray
+    trace: np.ndarray
 
     def forward(self, step: np.ndarray) -> np.ndarray:
         """Z times a step in the intercept and the active coordinates: (T, free + m) → (T, n)."""
         if self.places is not None:
             inner, step = step, np.zeros(self.rows.shape[:2])
             step[:, self.places] = inner
+        return times(step, self.rows)
+
+    def forward_without_intercept(self, w: np.ndarray) -> np.ndarray:
+        """Z times active coefficients: (T, m) → (T, n)."""
+        free = self.rows.shape[1] - w.shape[1] if self.places is None else len(self.places) - w.shape[1]
+        if self.places is None:
+            return times(w, self.rows[:, free:])
+        step = np.zeros(self.rows.shape[:2])
+        step[:, self.places[free:]] = w
         return times(step, self.rows)
 
     def backward(self, a: np.ndarray) -> np.ndarray:
@@ -101,6 +126,16 @@ class Active:
         """Some trials of a subject, (free + m, trials)."""
         own = self.rows[t].take(which.nonzero()[0], axis=1)
         return own if self.places is None else own[self.places]
+
+    @cached_property
+    def unscaled(self) -> np.ndarray:
+        """R of the penalty's curvature where it is the identity, (T, m): 1, and 0 where a coordinate is masked."""
+        return self.atoms.mask.astype(float)
+
+    @cached_property
+    def is_full(self) -> bool:
+        """Whether every active feature is active for all subjects."""
+        return bool(self.atoms.mask.all())
 
     @cached_property
     def pairs(self) -> PairsWithin:

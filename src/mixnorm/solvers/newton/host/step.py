@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from mixnorm.solvers.newton.host.line import least_along
-from mixnorm.solvers.newton.host.metric_system import DenseMetricBlock, KroneckerBlock, solve_with_metric
+from mixnorm.solvers.newton.host.routes import direction
 from mixnorm.solvers.newton.host.state import Active, Level, Point, Position
-from mixnorm.solvers.newton.host.system import (
-    Curvature,
-    DenseBlock,
-    TrialBlock,
-    solve_single,
-    solve_subjects,
-    solve_together,
-    solve_trials,
-)
+from mixnorm.solvers.newton.host.system import Bend, Curvature
 from mixnorm.solvers.newton.rules import AtomValues, is_accepted, normal_map_step, penalty_curvature
 from mixnorm.solvers.newton.tuning import (
     HOST,
-    KEPT,
     LEAST_DAMPING,
     LONGER_THAN_STRAIGHT,
     MOST_DAMPING,
+    PROMISE_KEPT,
     REFUSED_FACTOR,
-    THROUGH_FACTORS,
-    THROUGH_TRIALS,
-    THROUGH_TRIALS_OF_SUBJECTS,
 )
 
 if TYPE_CHECKING:
@@ -37,28 +25,32 @@ if TYPE_CHECKING:
 
 
 class Moved(NamedTuple):
-    """Where a step led, the value there, the decrease that was predicted, and whether it was taken as a whole."""
+    """Where a step led.
 
-    point: Point
-    value: float
-    decrease: float
-    is_whole: bool
+    Attributes
+    ----------
+    position : Position
+    has_zeros : bool
+        Whether an active atom is zero there.
+    decrease : float
+        What was predicted.
+    is_whole : bool
+        Whether the step was taken as a whole.
+    """
 
-
-class _Bend(NamedTuple):
-    """The penalty on the active coordinates: its curvature and gradient, and γ of the normal map over atoms."""
-
-    curvature: Curvature
-    slope: np.ndarray
-    gamma: np.ndarray
+    position: Position
+    has_zeros: bool
+    decrease: float = 0.0
+    is_whole: bool = False
 
 
 class _Move(NamedTuple):
-    """A step of the coefficients along dw, before the prox from u along du, and of the intercepts along db.
+    """A step of the coefficients from w along dw, before the prox from u along du, and of the intercepts along db.
 
     ``threshold``: of the prox, over atoms.
     """
 
+    w: np.ndarray
     dw: np.ndarray
     u: np.ndarray
     du: np.ndarray
@@ -68,58 +60,67 @@ class _Move(NamedTuple):
 
 def newton_step(problem: Problem, position: Position, active: Active, level: Level) -> Moved | None:
     """Take one step on the active atoms; None where no length of it lowers the value."""
-    free, w = problem.hessian.n_free, position.point.W[:, active.features]
+    free, w = problem.hessian.n_free, position.point.W.take(active.features, axis=1)
     level = Level(level.tau[active.which], level.gamma[active.which])
-    a, gradient = _gradient(problem, position, active)
-    inside = a > 0
+    inside = position.a != 0  # negative where a trial is expected inside the margin that is beyond it
     bend = _penalty_bend(problem, active, w, level)
-    residual = gradient.copy()
+    residual = _gradient(problem, position, active)
     residual[:, free:] += bend.slope
-    scale = np.concatenate([np.ones((len(w), free)), bend.curvature.scale], axis=1)
-    step = scale * _solve(problem, active, inside, bend.curvature, -scale * residual)
-    decrease = -float(np.vdot(residual, step))
+    step, decrease = direction(problem, active, inside, bend, residual, position.value)
     dw, db = step[:, free:], step[:, 0] if free else np.zeros(len(w))
-    gamma_of = bend.gamma[active.atoms.label] * active.atoms.mask
-    u = w + gamma_of * bend.slope
-    du = dw + gamma_of * _slope_change(problem, active, bend.curvature, inside, residual, step)
-    move = _Move(dw, u, du, db, bend.gamma * level.tau)
+    u, du = w, dw
+    if problem.penalty.is_norm:  # else it is smooth, and there is no prox
+        gamma_of = bend.gamma[active.atoms.label]
+        if not active.is_full:
+            gamma_of *= active.atoms.mask
+        u = w + gamma_of * bend.slope
+        if problem.q > 1:
+            du = dw + gamma_of * _slope_change(problem, active, bend.curvature, inside, residual, step)
+    move = _Move(w, dw, u, du, db, bend.gamma * level.tau)
     return _line_search(problem, position, active, move, level.tau, decrease)
 
 
-def _gradient(problem: Problem, position: Position, active: Active) -> tuple[np.ndarray, np.ndarray]:
-    """The dual variable (T, n), and the gradient of the smooth part in active coordinates, (T, free + m)."""
+def _gradient(problem: Problem, position: Position, active: Active) -> np.ndarray:
+    """The gradient of the smooth part in active coordinates, (T, free + m)."""
     free, look = problem.hessian.n_free, position.look
     if look is not None:
-        pull = [(look.a * problem.y).sum(axis=1, keepdims=True)] if free else []
-        return look.a, -np.concatenate([*pull, look.descent[:, active.features]], axis=1)
-    a = problem.dual(position.point)
-    gradient = -active.backward(a)
+        gradient = np.empty((len(look.a), free + len(active.features)))
+        gradient[:, free:] = look.descent.take(active.features, axis=1)
+        if free:
+            gradient[:, 0] = np.vecdot(look.a, problem.y)
+        return np.negative(gradient, out=gradient)
+    gradient = active.backward(position.a)
+    np.negative(gradient, out=gradient)
     if problem.own_curvature:
         gradient[:, free:] += problem.quadratic_gradient(position.point.W)[:, active.features]
-    return a, gradient
+    return gradient
 
 
-def _penalty_bend(problem: Problem, active: Active, w: np.ndarray, level: Level) -> _Bend:
+def _penalty_bend(problem: Problem, active: Active, w: np.ndarray, level: Level) -> Bend:
     """Curvature and gradient of the penalty at w, with the diagonal curvature of other terms and of the damping."""
-    group, mask, tau = active.atoms.label, active.atoms.mask, level.tau
+    group, tau = active.atoms.label, level.tau
     coupling = problem.similarity if problem.center is None else 0.0
-    own = problem.damping * problem.bend[:, active.features]
-    if problem.metric is None:  # else it is no diagonal
-        own = own + problem.own_curvature
+    own = problem.damping * active.bend
+    if problem.metric is None and problem.own_curvature:  # with a metric it is no diagonal
+        own += problem.own_curvature
     if not problem.penalty.is_norm:
-        zero = np.zeros_like(w)
+        paid = tau[group]
         # The damping matters where a sensor is unpenalised: in some directions there is no other curvature.
-        curvature = Curvature(np.ones_like(w), tau[group] + own, zero, group, np.zeros(len(tau)), coupling)
-        return _Bend(curvature, tau[group] * w, np.zeros(len(tau)))
-    values = AtomValues(active.atoms.norms(w), tau, problem.trace[active.which], lambda of_atoms: of_atoms[group])
+        curvature = Curvature(active.unscaled, paid + own, np.zeros_like(w), group, np.zeros(len(tau)), coupling)
+        return Bend(curvature, paid * w, np.zeros(len(tau)), tau)
+    values = AtomValues(active.atoms.norms(w), tau, active.trace, lambda of_atoms: of_atoms[group])
     bent = penalty_curvature(np, problem.q, w, values)
-    scale = mask.astype(float)
+    scale = active.unscaled
     if bent.scale is not None:
-        scale *= bent.scale
-    diagonal = np.where(mask, bent.weight[group] + own * scale**2, 1.0)
+        scale = scale * bent.scale
+        own *= scale**2
+    diagonal = bent.weight[group] + own
+    if not active.is_full:
+        diagonal = np.where(active.atoms.mask, diagonal, 1.0)
     stiffness = problem.stiffness()[active.which] if 1 < problem.q < 2 else 1.0
     gamma = normal_map_step(np, problem.q, level.gamma, values, stiffness)
-    return _Bend(Curvature(scale, diagonal, bent.direction, group, bent.weight, coupling), bent.slope, gamma)
+    curvature = Curvature(scale, diagonal, bent.direction, group, bent.weight, coupling)
+    return Bend(curvature, bent.slope, gamma, tau)
 
 
 def _slope_change(problem: Problem, active: Active, curvature: Curvature, inside, residual, step) -> np.ndarray:
@@ -129,98 +130,17 @@ def _slope_change(problem: Problem, active: Active, curvature: Curvature, inside
     """
     free = problem.hessian.n_free
     dw = step[:, free:]
-    if problem.q in (1.0, 2.0):
+    if problem.q == 2:
         along = active.atoms.sums(curvature.direction * dw)[curvature.group] * curvature.direction
         return curvature.group_weight[curvature.group] * (dw - along)
     bent = 2 * problem.p * inside * active.forward(step)
     rest = active.backward(bent)[:, free:] + residual[:, free:]
-    rest += problem.damping * problem.bend[:, active.features] * dw
+    rest += problem.damping * active.bend * dw
     if problem.own_curvature:
         direction = np.zeros(problem.bend.shape)
         direction[:, active.features] = dw
         rest += problem.quadratic_change(direction)[:, active.features]
     return -rest
-
-
-def _solve(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
-    """Solve the Newton system by whichever route is cheapest."""
-    if len(rhs) > 1:
-        return _solve_coupled(problem, active, inside, curvature, rhs)
-    m, trials = rhs.shape[1], inside[0]
-    n, has_metric = trials.sum(), problem.metric is not None and problem.own_curvature > 0
-    if not has_metric and m > THROUGH_TRIALS * n and problem.q > 1:
-        return solve_trials(active.trials(0, trials), problem.p[0, trials], curvature, rhs[0])[None]
-    if has_metric and problem.factors is not None and m > THROUGH_FACTORS * n:
-        return _solve_by_factors(problem, active, inside, curvature, rhs)
-    return solve_single(_hessians(problem, active, inside)[0], curvature, rhs[0], active.pairs)[None]
-
-
-def _hessians(problem: Problem, active: Active, inside) -> np.ndarray:
-    """Hessians of the loss, plus (2 similarity + ridge) N_t where there is a metric, (T, free + m, free + m)."""
-    H, free = problem.hessian.at(inside, active.columns), problem.hessian.n_free
-    if problem.metric is not None and problem.own_curvature:
-        H[:, free:, free:] += problem.own_curvature * problem.metric.gram(active.features)[0]
-    return H
-
-
-def _solve_coupled(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
-    """Solve the Newton system of several subjects by whichever route is cheapest."""
-    own = list(zip(curvature.scale, curvature.diagonal, strict=True))
-    m = rhs.shape[1]
-    N, n = inside.sum(), inside.sum(axis=1).max()
-    if problem.metric is not None:
-        return _solve_with_metric(problem, active, inside, curvature, rhs)
-    by_features = m > THROUGH_TRIALS_OF_SUBJECTS * n and problem.q > 1
-    if not by_features:
-        dense = [DenseBlock(H, *mine) for H, mine in zip(problem.hessian.at(inside, active.columns), own, strict=True)]
-        return solve_subjects(dense, curvature, rhs)
-    rows = [active.trials(t, used) for t, used in enumerate(inside)]
-    weights = [p[used] for p, used in zip(problem.p, inside, strict=True)]
-    # Through all trials at once N² m + N³/3; subject by subject 4 N m² and m³/3 for what couples them.
-    if curvature.similarity > 0 and N * N * (m + N / 3) < m * m * (4 * N + m / 3):
-        return solve_together(rows, weights, curvature, rhs)
-    blocks = [TrialBlock(*trials, *mine) for trials, mine in zip(zip(rows, weights, strict=True), own, strict=True)]
-    return solve_subjects(blocks, curvature, rhs)
-
-
-def _solve_with_metric(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
-    """Solve the Newton system of several subjects compared by a metric, by whichever route is cheaper."""
-    d, m, n = problem.Z.shape[2], rhs.shape[1], inside.sum(axis=1).max()
-    if problem.factors is not None and n * (n * (m + d) + d * d) < m * (m * m / 3 + m * d + d * d):
-        return _solve_by_factors(problem, active, inside, curvature, rhs)
-    assert problem.metric is not None  # the caller has looked
-    parts = zip(
-        _hessians(problem, active, inside),
-        curvature.scale,
-        curvature.diagonal,
-        problem.metric.columns(active.features)[0],
-        strict=True,
-    )
-    return solve_with_metric([DenseMetricBlock(*part) for part in parts], curvature, rhs, (d, 1))
-
-
-def _solve_by_factors(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
-    """Solve the Newton system by the factors of the metric, coordinates put in order sensor by sensor."""
-    assert problem.factors is not None  # the caller has looked
-    free, layout = problem.hessian.n_free, problem.factors.layout
-    places = np.empty(layout.size, dtype=int)
-    places[active.features] = np.arange(len(active.features))
-    order = places[layout[active.which]].ravel()
-    whole = np.concatenate([np.arange(free), free + order])
-    names = ("scale", "diagonal", "direction", "group")
-    ordered = replace(curvature, **{name: getattr(curvature, name)[:, order] for name in names})
-    blocks = []
-    for t, used in enumerate(inside):
-        factors = problem.factors.of_subject(t, active.which)
-        rows, p = active.trials(t, used)[whole], problem.p[t, used]
-        own = ordered.diagonal[t, :: layout.shape[1]]
-        blocks.append(KroneckerBlock(factors, own, problem.own_curvature, rows, 2 * p))
-    solved = np.empty_like(rhs)
-    if curvature.similarity > 0:
-        solved[:, whole] = solve_with_metric(blocks, ordered, rhs[:, whole], layout.shape)
-    else:  # no mean couples the subjects
-        solved[:, whole] = solve_subjects(blocks, ordered, rhs[:, whole])
-    return solved
 
 
 def _line_search(
@@ -236,20 +156,20 @@ def _line_search(
     for length, of_length in zip(HOST.lengths, HOST.damping_factors, strict=True):
         if length > longest:
             continue
-        moved = _through_prox(problem, position, active, move, tau, length)
-        if is_accepted(moved.value, position.value, length, decrease):
+        moved = _through_prox(problem, position.point, active, move, tau, length)
+        if is_accepted(moved.position.value, position.value, length, decrease):
             shortened, factor = moved._replace(decrease=decrease, is_whole=length == 1), of_length
             break
         if straight is None:
-            straight, best = _straight(problem, position, active, move, tau)
+            straight, best = _straight(problem, position.point, active, move, tau)
             # A prox of a norm with q near 1 is expensive, and a step much longer than this one seldom accepted.
             longest = LONGER_THAN_STRAIGHT * best if best > 0 else 1.0
         if problem.q == 1 or not problem.penalty.is_norm:  # the straight line has all that a shorter step could have
             break
-    reached = np.inf if shortened is None else shortened.value
-    if straight is not None and straight.value < min(position.value, reached):
+    reached = np.inf if shortened is None else shortened.position.value
+    if straight is not None and straight.position.value < min(position.value, reached):
         # A step that keeps its promise without the prox was damped too much.
-        if position.value - straight.value > KEPT * decrease:
+        if position.value - straight.position.value > PROMISE_KEPT * decrease:
             problem.damping = max(problem.damping * HOST.damping_factors[0], LEAST_DAMPING)
         return straight._replace(decrease=decrease)
     problem.damping = min(max(problem.damping * factor, LEAST_DAMPING), MOST_DAMPING)
@@ -257,32 +177,32 @@ def _line_search(
 
 
 def _through_prox(
-    problem: Problem, position: Position, active: Active, move: _Move, tau: np.ndarray, length: float
+    problem: Problem, point: Point, active: Active, move: _Move, tau: np.ndarray, length: float
 ) -> Moved:
     """A part of the step, taken before the prox."""
-    w = move.u + length * move.du
+    whole = length == 1
+    w = move.u + (move.du if whole else length * move.du)
     if problem.penalty.is_norm:
         w = active.atoms.prox(w, move.threshold)
-    return _moved(problem, position, active, w, position.point.b + length * move.db, tau)
+    return _reached(problem, active, w, point.b + (move.db if whole else length * move.db), tau)
 
 
-def _straight(
-    problem: Problem, position: Position, active: Active, move: _Move, tau: np.ndarray
-) -> tuple[Moved, float]:
+def _straight(problem: Problem, point: Point, active: Active, move: _Move, tau: np.ndarray) -> tuple[Moved, float]:
     """The point of least value between the position and the end of the step, along a straight line, and its length."""
-    free, point = problem.hessian.n_free, position.point
+    free = problem.hessian.n_free
     direction = np.zeros_like(point.W)
     direction[:, active.features] = move.dw
     change = active.forward(np.concatenate([move.db[:, None][:, :free], move.dw], axis=1))
     line = problem.line(point, direction, change)
-    length, w = least_along(line, active.atoms, point.W[:, active.features], move.dw, tau)
-    return _moved(problem, position, active, w, point.b + length * move.db, tau), length
+    length, w = least_along(line, active.atoms, move.w, move.dw, tau)
+    return _reached(problem, active, w, point.b + length * move.db, tau), length
 
 
-def _moved(problem: Problem, position: Position, active: Active, w: np.ndarray, b: np.ndarray, tau) -> Moved:
-    """The point of some active coefficients (T, m) and intercepts, and the value there."""
-    free = problem.hessian.n_free
-    Zw = active.forward(np.concatenate([np.zeros((len(w), free)), w], axis=1))
-    W = np.zeros_like(position.point.W)
+def _reached(problem: Problem, active: Active, w: np.ndarray, b: np.ndarray, tau: np.ndarray) -> Moved:
+    """The point of some active coefficients (T, m) and intercepts (T,), with the value there."""
+    W = np.zeros(problem.bend.shape)
     W[:, active.features] = w
-    return Moved(Point(W, b, Zw), problem.smooth_value(Zw, W, b) + active.atoms.value(w, tau), 0.0, False)
+    point = Point(W, b, active.forward_without_intercept(w))
+    a, norms = problem.dual(point), active.atoms.norms(w)
+    value = problem.smooth_value(W, a) + active.atoms.value_of(norms, tau)
+    return Moved(Position(point, value, a, None), not norms.all())

@@ -9,9 +9,9 @@ and couples subjects only through M = S − U Λ U', whose columns U are the uni
 2 similarity / T). So one factorisation per subject and a Schur complement of size |groups| + |features| solve it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -47,45 +47,87 @@ class Curvature:
     similarity: float
 
 
-def solve_single(H: np.ndarray, curvature: Curvature, rhs: np.ndarray, pairs: "PairsWithin") -> np.ndarray:
-    """Solve for one subject by one Cholesky factorisation of the whole matrix; rhs (free + m,). H is overwritten.
+class Bend(NamedTuple):
+    """The penalty on the active coordinates.
 
+    Attributes
+    ----------
+    curvature : Curvature
+    slope : ndarray of shape (T, m)
+        Its gradient.
+    gamma, tau : ndarrays of shape (a,)
+        γ of the normal map and the thresholds alpha β of the groups.
+    """
+
+    curvature: Curvature
+    slope: np.ndarray
+    gamma: np.ndarray
+    tau: np.ndarray
+
+
+class SingleBlock:
+    """One subject's whole matrix factorised as it is: O(m³) once.
+
+    ``hessian`` returns H at every call, each time as a new array, of which only the upper triangle counts.
     ``pairs`` are all pairs of coordinates that share a group.
     """
-    free = len(rhs) - curvature.scale.shape[1]
-    scale = np.concatenate([np.ones(free), curvature.scale[0]])
-    M = H if np.all(scale == 1) else H * scale * scale[:, None]
-    group = curvature.group[0]
-    scaled = curvature.direction[0] * np.sqrt(curvature.group_weight[group])
-    pairs.subtract(M[free:, free:], scaled)
-    index = np.arange(free, len(rhs))
-    M[index, index] += curvature.diagonal[0]
-    return solve_posdef(M, rhs[:, None])[:, 0]
+
+    def __init__(self, hessian: Callable[[], np.ndarray], curvature: Curvature, pairs: "PairsWithin"):
+        m, is_scaled = curvature.scale.shape[1], not (curvature.scale == 1).all()
+        along = None
+        if curvature.group_weight.any():  # with ℓ1 and ℓ2 there is none
+            along = curvature.direction[0] * np.sqrt(curvature.group_weight)[curvature.group[0]]
+
+        def matrix() -> np.ndarray:
+            M = hessian()
+            free = len(M) - m
+            if is_scaled:
+                scale = np.concatenate([np.ones(free), curvature.scale[0]])
+                M *= scale * scale[:, None]
+            if along is not None:
+                pairs.subtract(M, along)
+            _diagonal(M)[free:] += curvature.diagonal[0]
+            return M
+
+        self._factor = cholesky(matrix(), matrix)
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Return M⁻¹ right, (free + m, k)."""
+        return dpotrs(self._factor, right, lower=1)[0]
 
 
-def solve_trials(rows: np.ndarray, p: np.ndarray, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
-    """Solve for one subject through its trials: cheaper where more coordinates than trials are active.
+class SingleTrialBlock:
+    """One subject's whole matrix through its trials: cheaper where more coordinates than trials are active.
 
     H = 2 rows diag(p) rows' (rows (free + m, n), only the trials inside the margin). Coordinates without curvature
     of their own (intercept, unpenalised) get one (``lent``), which is subtracted again as a rank-one term each.
     """
-    free = len(rhs) - curvature.scale.shape[1]
-    scale = np.concatenate([np.ones(free), curvature.scale[0]])
-    diagonal = np.concatenate([np.zeros(free), curvature.diagonal[0]])
-    bare = (diagonal == 0).nonzero()[0]
-    lent = np.maximum((scale[bare, None] ** 2 * rows[bare] ** 2) @ (2 * p), 1e-300)
-    diagonal[bare] = lent
-    half = np.sqrt(diagonal)
-    root = rows * (scale / half)[:, None]
-    root *= np.sqrt(2 * p)
-    U, weights = _directions(curvature, free, bare)
-    weights = np.concatenate([weights, lent])
 
-    kernel = root.T @ root  # of one array, so that BLAS computes one triangle only
-    kernel[np.diag_indices_from(kernel)] += 1
-    right = np.column_stack([rhs, U]) / half[:, None]
-    solved = (right - root @ solve_posdef(kernel, root.T @ right)) / half[:, None]
-    return _take_back(solved[:, 0], solved[:, 1:], U, weights)
+    def __init__(self, rows: np.ndarray, p: np.ndarray, curvature: Curvature):
+        free = len(rows) - curvature.scale.shape[1]
+        scale = np.concatenate([np.ones(free), curvature.scale[0]])
+        diagonal = np.concatenate([np.zeros(free), curvature.diagonal[0]])
+        bare = (diagonal == 0).nonzero()[0]
+        lent = np.maximum((scale[bare, None] ** 2 * rows[bare] ** 2) @ (2 * p), 1e-300)
+        diagonal[bare] = lent
+        self._half = np.sqrt(diagonal)
+        self._root = rows * (scale / self._half)[:, None]
+        self._root *= np.sqrt(2 * p)
+        kernel = self._root.T @ self._root  # of one array, so that BLAS computes one triangle only
+        kernel[np.diag_indices_from(kernel)] += 1
+        self._factor = cholesky(kernel)
+        self._U, weights = _directions(curvature, free, bare)
+        self._weights = np.concatenate([weights, lent])
+        self._solved_U = self._without_directions(self._U)
+
+    def _without_directions(self, right: np.ndarray) -> np.ndarray:
+        right = right / self._half[:, None]
+        through = dpotrs(self._factor, self._root.T @ right, lower=1)[0] if len(self._factor) else right[:0]
+        return (right - self._root @ through) / self._half[:, None]
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Return M⁻¹ right, (free + m, k)."""
+        return _take_back(self._without_directions(right), self._solved_U, self._U, self._weights)
 
 
 def _directions(curvature: Curvature, free: int, bare: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -162,7 +204,7 @@ def solve_together(rows: list[np.ndarray], p: list[np.ndarray], curvature: Curva
     back = np.stack([root.T @ part for root, part in zip(roots, np.split(through, ends[:-1]), strict=True)])
     solved = (right - base(back)).reshape(T * (free + m), -1)
     weights = np.concatenate([curvature.group_weight, lent.ravel()])
-    return _take_back(solved[:, 0], solved[:, 1:], U.reshape(len(solved), -1), weights).reshape(T, free + m)
+    return _take_back(solved[:, :1], solved[:, 1:], U.reshape(len(solved), -1), weights).reshape(T, free + m)
 
 
 def _all_columns(curvature: Curvature, free: int) -> np.ndarray:
@@ -210,15 +252,18 @@ class _Block(Protocol):
 
 
 class DenseBlock:
-    """S_t factorised as it is: O(m³) once."""
+    """S_t factorised as it is: O(m³) once. Only the upper triangle of H counts."""
 
     def __init__(self, H: np.ndarray, scale: np.ndarray, diagonal: np.ndarray):
         free = len(H) - len(scale)
-        scale = np.concatenate([np.ones(free), scale])
-        S = H * scale * scale[:, None]
-        index = np.arange(free, len(H))
-        S[index, index] += diagonal
-        self._factor = cholesky(S)
+        whole_scale = np.concatenate([np.ones(free), scale])
+
+        def matrix() -> np.ndarray:
+            S = H * whole_scale * whole_scale[:, None]
+            _diagonal(S)[free:] += diagonal
+            return S
+
+        self._factor = cholesky(matrix(), matrix)
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """Return S_t⁻¹ right."""
@@ -267,7 +312,7 @@ def _take_back(solved: np.ndarray, solved_U: np.ndarray, U: np.ndarray, weights:
     if not len(weights):
         return solved
     schur = np.diag(1 / weights) - U.T @ solved_U
-    return solved + solved_U @ solve_posdef((schur + schur.T) / 2, (U.T @ solved)[:, None])[:, 0]
+    return solved + solved_U @ solve_posdef((schur + schur.T) / 2, U.T @ solved)
 
 
 def nonzero(lent: np.ndarray) -> np.ndarray:
@@ -280,21 +325,31 @@ def solve_posdef(M: np.ndarray, right: np.ndarray) -> np.ndarray:
     return dpotrs(cholesky(M), right, lower=1)[0] if len(M) else right
 
 
-def cholesky(M: np.ndarray) -> np.ndarray:
+def cholesky(M: np.ndarray, again: Callable[[], np.ndarray] | None = None) -> np.ndarray:
     """Factorise M, which is overwritten: its lower triangle in Fortran's eyes, the upper one in C's.
 
-    What is added to the diagonal is a share of each entry: intercepts and features have units of their own.
+    Where that fails, a share of each entry of the diagonal is added to it: intercepts and features have units of their
+    own. ``again`` then returns M anew. Without it M must be symmetric: the other triangle has what was overwritten.
     """
-    diagonal = np.einsum("ii->i", M)
-    whole, size = diagonal.copy(), np.maximum(np.abs(diagonal), 1e-300)
+    whole = None if again else _diagonal(M).copy()
     for share in RIDGES:
-        diagonal[:] = whole + share * size
+        diagonal = _diagonal(M)
+        size = np.maximum(np.abs(diagonal), 1e-300)
+        diagonal += share * size
         factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=1)  # M.T: Fortran order without a copy
         if not failed:
             return factor
-        # the other triangle still has what was overwritten
-        np.copyto(M, M.T, where=np.tri(len(M), k=-1, dtype=bool).T)
+        if again:
+            M = again()
+        else:
+            np.copyto(M, M.T, where=np.tri(len(M), k=-1, dtype=bool).T)
+            diagonal[:] = whole
     return np.diag(np.sqrt(size))  # nothing but numbers that are not finite leads here: any step is refused then
+
+
+def _diagonal(M: np.ndarray) -> np.ndarray:
+    """The diagonal of a matrix in C order, to be written to."""
+    return M.reshape(-1)[:: len(M) + 1]
 
 
 class PairsWithin:
@@ -304,8 +359,12 @@ class PairsWithin:
         sizes = np.bincount(group)
         self._size = int(sizes[0]) if len(sizes) else 0
         #: groups that are runs of one length, as sensors mostly are: their blocks lie evenly along the diagonal
-        self._even = bool((sizes == self._size).all() and (group[1:] >= group[:-1]).all())
+        self._even = bool((sizes == self._size).all()) and self._are_runs(group, self._size)
         self._pairs = None if self._even else self._list(group, sizes)
+
+    @staticmethod
+    def _are_runs(group: np.ndarray, size: int) -> bool:
+        return not len(group) or bool((group.reshape(-1, size) == group[::size, None]).all())
 
     @staticmethod
     def _list(group: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -316,13 +375,15 @@ class PairsWithin:
         return order[starts + within // np.maximum(width, 1)], order[starts + within % np.maximum(width, 1)]
 
     def subtract(self, M: np.ndarray, k: np.ndarray) -> None:
-        """Subtract k_i k_j from M_ij (m, m) for every pair."""
+        """Subtract k_i k_j for every pair from M, in C order, whose last m rows and columns are the coordinates."""
+        free = len(M) - len(k)
         if self._pairs is not None:
             first, second = self._pairs
-            M[first, second] -= k[first] * k[second]
+            M[free + first, free + second] -= k[first] * k[second]
         elif len(k):
             r, (down, right) = self._size, M.strides
             shape, strides = (len(k) // r, r, r), ((down + right) * r, down, right)
-            blocks = np.lib.stride_tricks.as_strided(M, shape, strides)
+            # what `as_strided` does, without its cost
+            blocks: np.ndarray = np.ndarray(shape, M.dtype, M, free * (down + right), strides)
             k = k.reshape(-1, r)
             blocks -= k[:, :, None] * k[:, None, :]

@@ -1,0 +1,130 @@
+"""What saves steps along a path: the prediction, the entry of groups at their minimum, factors that serve again."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+
+from mixnorm import group_svc_path
+from mixnorm.solvers.newton.host import entry, routes
+from mixnorm.solvers.newton.host.entry import block_minimum
+from mixnorm.solvers.newton.host.kept import Kept
+from mixnorm.solvers.newton.host.predictor import Predictor
+from mixnorm.solvers.newton.host.state import Active
+from mixnorm.solvers.newton.host.system import Curvature, PairsWithin, SingleBlock, SingleTrialBlock
+
+
+def eeg_like(rng, n=160, sensors=6, samples=4):
+    """Trials whose neighbouring samples and sensors correlate, a fifth of them targets."""
+    y = np.where(np.arange(n) % 5 == 0, 1.0, -1.0)
+    X = np.cumsum(rng.standard_normal((n, sensors, samples)), axis=2) + 0.7 * rng.standard_normal((n, 1, samples))
+    X[y > 0, :3] += 0.8
+    return X, y
+
+
+# --- entry ---
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10_000), st.integers(1, 6), st.floats(0.05, 3.0))
+def test_one_group_enters_at_its_minimum(seed, size, share):
+    rng = np.random.default_rng(seed)
+    root, v = rng.standard_normal((12, size)), rng.standard_normal(size)
+    H, tau = root.T @ root / 12, share * np.linalg.norm(v)
+
+    def value(w):
+        return w @ H @ w / 2 - v @ w + tau * np.linalg.norm(w)
+
+    found = block_minimum(H, v, np.array([tau]), np.array([size]))
+    if share >= 1:
+        assert not found.any()
+        return
+    values, vectors = np.linalg.eigh(H)
+    along = v @ vectors
+    norm = brentq(lambda rho: np.sum((along / (values * rho + tau)) ** 2) - 1, 0, 1e12, xtol=1e-14)
+    best = vectors @ (along * norm / (values * norm + tau))
+    assert value(found) - value(best) <= 0.02 * -value(best)
+
+
+def test_of_two_equal_groups_only_one_enters_much():
+    # the first takes what both ask for; a proximal step would let both in alike
+    H, v = np.kron(np.ones((2, 2)), np.diag([1.0, 2.0])), np.array([2.0, 1.0, 2.0, 1.0])
+    found = block_minimum(H, v, np.ones(2), np.array([2, 4]))
+    assert np.linalg.norm(found[:2]) > 20 * np.linalg.norm(found[2:])
+
+
+# --- a factor that serves again ---
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10_000), st.booleans())
+def test_a_kept_factor_accounts_for_trials_that_crossed(seed, through_trials):
+    rng = np.random.default_rng(seed)
+    n, m = 30, 6
+    rows, p = np.vstack([np.sign(rng.standard_normal(n)), rng.standard_normal((m, n))]), rng.uniform(0.5, 2, n) / n
+    group, k = np.array([0, 0, 0, 1, 1, 1]), rng.standard_normal(m)
+    k = k / np.sqrt(np.bincount(group, k**2))[group]
+    weight = rng.uniform(0.1, 1, 2)
+    curvature = Curvature(np.ones((1, m)), weight[group][None] + 0.01, k[None], group[None], weight, 0.0)
+
+    def matrix(inside):
+        M = 2 * (rows[:, inside] * p[inside]) @ rows[:, inside].T
+        M[1:, 1:] += np.diag(curvature.diagonal[0]) - np.outer(k, k) * weight[group] * (group == group[:, None])
+        return M
+
+    before = rng.random(n) < 0.8
+    after = before ^ (np.arange(n) % 11 == 3)
+    if through_trials:
+        block = SingleTrialBlock(rows[:, before], p[before], curvature)
+    else:
+        H = 2 * (rows[:, before] * p[before]) @ rows[:, before].T
+        block = SingleBlock(lambda: np.triu(H), curvature, PairsWithin(group))
+    active = Active(np.arange(2), None, np.arange(m), np.arange(1, m + 1), rows[None], None, None, None)
+    kept = Kept(block, active, before[None], np.ones(2), np.inf)
+    residual = rng.standard_normal((1, m + 1))
+    found, again = kept.again(after[None], p[None], residual)
+    np.testing.assert_allclose(found[0], -np.linalg.solve(matrix(after), residual[0]), rtol=1e-6, atol=1e-8)
+    assert again.decrease == pytest.approx(-residual[0] @ found[0])
+
+
+def test_a_kept_factor_serves_no_other_alpha_and_no_other_atoms():
+    active, other = (
+        Active(np.arange(1), None, np.arange(20), np.arange(20), None, None, None, None) for _ in range(2)
+    )
+    inside = np.ones((1, 30), dtype=bool)
+    kept = Kept(None, active, inside, np.ones(1), 1.0)
+    assert kept.serves(active, np.ones(1), inside)
+    assert not kept.serves(other, np.ones(1), inside)
+    assert not kept.serves(active, 0.5 * np.ones(1), inside)
+    assert not kept.serves(active, np.ones(1), ~inside)
+
+
+# --- the whole path ---
+
+
+def test_the_prediction_saves_steps_and_changes_no_solution(monkeypatch):
+    X, y = eeg_like(np.random.default_rng(0), n=400)
+    predicted = group_svc_path(X, y, tol=1e-8)
+    monkeypatch.setattr(Predictor, "step", lambda self, alpha, point, tol, max_iter: (point, 0))
+    plain = group_svc_path(X, y, tol=1e-8)
+    assert predicted.dual_gaps.max() <= 1e-8
+    np.testing.assert_allclose(predicted.objectives, plain.objectives, rtol=2e-8)
+    assert predicted.n_iters.sum() < 0.95 * plain.n_iters.sum()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("n", [40, 160])
+def test_what_is_for_large_problems_is_right_on_small_ones(monkeypatch, seed, n):
+    X, y = eeg_like(np.random.default_rng(seed), n=n)
+    options = {
+        "tol": 1e-9,
+        "group_weights": np.array([0.0, 1, 2, 1, np.inf, 1]),
+        "sample_weight": 1 + np.arange(n) % 3,
+    }
+    plain = group_svc_path(X, y, alphas=12, **options)
+    monkeypatch.setattr(entry, "PRECISE_ENTRY", 0)
+    monkeypatch.setattr(routes, "KEPT_FROM", 0)
+    found = group_svc_path(X, y, alphas=12, **options)
+    assert found.dual_gaps.max() <= 1e-9
+    np.testing.assert_allclose(found.objectives, plain.objectives, rtol=2e-9)

@@ -145,7 +145,7 @@ def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.
             del estimator.feature_names_in_
     else:
         # then scikit-learn has nothing to check or to convert, and a tenth of a small fit is saved
-        if _needs_no_check(X, y):
+        if _needs_no_validation(X, y):
             vars(estimator).pop("feature_names_in_", None)
             estimator.n_features_in_ = X.shape[1]
         else:
@@ -159,7 +159,7 @@ def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.
     return trials, y
 
 
-def _needs_no_check(X, y) -> bool:
+def _needs_no_validation(X, y) -> bool:
     """Whether X is a matrix of floating-point numbers and y a vector of whole numbers, one for each of its rows."""
     if not (type(X) is np.ndarray and type(y) is np.ndarray and X.ndim == 2 and y.ndim == 1):
         return False

@@ -6,11 +6,11 @@ The splits of letters.py: one calibration character is drawn from the first half
 uam-p300, and all of the second half are spelled by mixnorm's posterior. Every subject is new in turn.
 
     svm          an SVM on the calibration character
-    svm-noise    the same with the structured noise covariance
+    svm-noise    the same with ``noise="evoked"``
     no-labels    the mean classifier of the others, adapted to the noise of the calibration character, without labels
     adapt        the others' classifier, adapted to the calibration character with its labels
 
-The other subjects are fitted together (``penalty="l2", noise="structured"``) on ``--others`` characters of each. One
+The other subjects are fitted together (``penalty="l2", noise="evoked"``) on ``--others`` characters of each. One
 line per subject and split is added to the file ``--keep``; a run that was stopped goes on where it was. Brackets are
 95 % percentile intervals of 2000 bootstrap samples of subjects.
 """
@@ -61,7 +61,7 @@ def joint_fit(data: dict, subject: str, n_characters: int) -> MultiTaskGroupSVCC
         X = ChannelScaler().fit(data["X"][own]).transform(data["X"][own])
         parts += [(X, data["y"][own].astype(int), data["character"][own], data["subject"][own])] * (other != subject)
     X, y, characters, subjects = (np.concatenate(columns) for columns in zip(*parts))
-    model = MultiTaskGroupSVCCV(penalty="l2", noise="structured", cv=InOrder(), tol=1e-3)
+    model = MultiTaskGroupSVCCV(penalty="l2", noise="evoked", cv=InOrder(), tol=1e-3)
     return model.fit(X, y, subjects=subjects, groups=characters)
 
 

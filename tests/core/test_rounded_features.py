@@ -5,6 +5,7 @@ from dataclasses import replace
 import array_api_strict
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from mixnorm import GroupSVC
 from mixnorm.core.conditioning import condition
@@ -130,3 +131,22 @@ def penalties(fit, penalty):
     w = fit.coef_[0].astype(np.longdouble).reshape(4, 2)[[0, 2, 3]]
     paid = {"l1": np.abs(w).sum(), "l2": np.sum(w**2) / 2, "group": np.sqrt(np.sum(w**2, axis=1)).sum()}
     return np.longdouble(0.02) * paid[penalty]
+
+
+def test_a_constant_feature_without_a_penalty_is_certified_beside_a_ridge():
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    X = rng.standard_normal((60, 4)) + y[:, None] * 0.5
+    X[:, 3] = 7.0
+    model = GroupSVC(0.05, ridge=1e-3, groups=[0, 1, 2, 3], group_weights={2: 0.0, 3: 0.0}).fit(X, y)
+    assert model.dual_gap_ <= 1e-6
+
+
+def test_rounding_beyond_the_objective_is_counted_in_the_gap():
+    # the intercept of an offset of 1e14 is rounded so coarsely that nothing can be certified
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    X = rng.standard_normal((40, 1)) + y[:, None] + 1e14
+    with pytest.warns(ConvergenceWarning):
+        model = GroupSVC(1e-5).fit(X, y)
+    assert model.dual_gap_ > 1e-6

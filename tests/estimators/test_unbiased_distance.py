@@ -158,3 +158,27 @@ def test_stability_counts_the_same_order():
     assert found.frequencies.sum() == pytest.approx(2)
     by_distance = stability_selection(X, signs, n_resamplings=1, n_sensors=2, random_state=1, noise="kronecker")
     assert found.frequencies.tolist() != by_distance.frequencies.tolist()
+
+
+def test_one_trial_of_a_large_weight_does_not_decide():
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    X = rng.standard_normal((200, 6, 4))
+    X[y == 1, 4] += 1.0
+    weights = np.ones(200)
+    weights[0] = 1000
+    assert SensorSelector(n_sensors=1).fit(X, y, sample_weight=weights).selected_groups_.tolist() == [4]
+
+
+def test_the_distance_has_no_bias_with_unequal_weights():
+    groups, rng = Groups.from_channels(range(2), 3), np.random.default_rng(0)
+    found = []
+    for _ in range(400):
+        signs = np.where(np.arange(60) % 2, 1.0, -1.0)
+        X = rng.standard_normal((60, 6))
+        X[signs > 0] += 0.5
+        distance = UnbiasedDistance(Trained(X, signs, np.where(np.arange(60) < 2, 5.0, 0.5)), groups, np.arange(2))
+        d = distance.separation(np.arange(2))
+        found.append(np.sign(d) * d**2)
+    # The true distance is 6 · 0.5² = 1.5. A weight counted as so many trials would give about −1.5.
+    assert np.mean(found) == pytest.approx(1.5, abs=0.5)

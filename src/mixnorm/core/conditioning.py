@@ -77,8 +77,8 @@ class Conditioned:
             rounded = (
                 _ROUNDINGS * float(xp.finfo(b.dtype).eps) * xp.sum(xp.sum(xp.abs(moved), axis=2) + xp.abs(b), axis=1)
             )
-            # else it is zero to rounding, and certified as such
-            positive = (solution.objective > rounded**2) & (solution.objective > NOTHING)
+            # else it is zero, and certified as such
+            positive = solution.objective > NOTHING
             objective = xp.where(positive, solution.objective, 1.0)
             gap = gap + xp.where(positive, rounded**2 / objective, 0.0)
             if self.rounding is not None:
@@ -108,7 +108,10 @@ def condition(stack: Stack) -> Conditioned:
     # Without an intercept a shift of the features would be another problem.
     offsets = _offsets(found.stack, weight, square) if stack.fit_intercept else None
     if offsets is not None:
-        found = _without_rounding(_centred(found, offsets), weight, offsets)
+        found = _centred(found, offsets)
+        # A ridge keeps all coefficients away from rounding errors.
+        if stack.ridge is None:
+            found = _without_rounding(found, weight, offsets)
         square = _mean_square(found.stack.X, weight)
     # After centring: a feature of a large offset can have an ordinary spread.
     unit = _unit(square)

@@ -137,8 +137,8 @@ class Design:
 
     @property
     def n_characters(self) -> int:
-        """Number of characters; a run without characters is one, as in `spell`."""
-        return len(np.unique(np.column_stack([self.run, self.character]), axis=0))
+        """Number of characters of trials with labels; a run without characters is one, as in `spell`."""
+        return len(np.unique(np.column_stack([self.run, self.character])[self.y != UNKNOWN], axis=0))
 
     def trial_groups(self, n_blocks: int = 10) -> NDArray[np.int64]:
         """One integer per trial: its character or, without one, one of `n_blocks` blocks of the run.

@@ -35,6 +35,7 @@ def with_held_out_scores(single: GroupSVC, y: np.ndarray, scores: np.ndarray, fo
         alpha_=float(single.alpha),
         q_=float(single.q),
         ridge_=float(single.ridge),
+        window_share_=float(single.window_share),
         alphas_=np.array([float(single.alpha)]),
         scores_=np.asarray(fold_scores, dtype=np.float64)[None],
         n_selected_=np.array([len(single.selected_groups_)]),

@@ -45,7 +45,8 @@ class UnbiasedDistance:
     Attributes
     ----------
     precision : float
-        n₊n₋/(n₊ + n₋), less what the class means take from the residuals.
+        n₊n₋/(n₊ + n₋), less what the class means take from the residuals. With sample weights s, a class counts as
+        (Σs)²/Σs² trials: the variance of its weighted mean is that of so many.
     """
 
     def __init__(self, trials: Trained, groups: Groups, sensors: NDArray[np.intp]) -> None:
@@ -55,7 +56,7 @@ class UnbiasedDistance:
         weights = trials.weights / trials.weights.max()
         found = residuals(X, trials.signs, weights)
         self._shape = K, r = len(sensors), layout.shape[1]
-        self.precision = found.n_difference
+        self.precision = _precision(trials.signs, weights)
         self._difference = found.difference.reshape(K, r)
         self._moments = SensorMoments(X.reshape(len(X), K, r), trials.signs, weights)
         self._covariance = self._moments.sample(slice(0, K)).reshape(K, r, K, r)
@@ -94,3 +95,10 @@ class UnbiasedDistance:
         """Remove the sensor at an index; the last sensor takes its index."""
         self._left[place] = self._left[-1]
         self._left = self._left[:-1]
+
+
+def _precision(signs: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    """(1 − 2/n) / (1/n₊ + 1/n₋) with n₊ and n₋ the numbers of trials that the weights are worth, n their sum."""
+    first, second = (np.sum(own) ** 2 / np.sum(own**2) for own in (weights[signs > 0], weights[signs < 0]))
+    n = first + second
+    return float((1 - 2 / n) * first * second / n)

@@ -161,7 +161,8 @@ THROUGH_TRIALS_OF_SUBJECTS = 1.2
 #: The same for solving one subject's system by the factors of its metric and the trials.
 THROUGH_FACTORS = 1.6
 #: From so many numbers in X on, groups that enter begin at the minimum over them alone (`host/entry.py`) instead of
-#: with a proximal step. On 4000 × 64·32 it saves a fifth of the steps; on 1000 × 32·8 it costs more than it saves.
+#: with a proximal step, if there are as many trials as coefficients. On 4000 × 64·32 it saves steps; on 1000 × 32·8,
+#: and on 1500 × 128·64, it costs more than it saves.
 PRECISE_ENTRY = 1_000_000
 #: From so many coordinates on, a factorised matrix is kept for the next steps (`host/kept.py`). Below, a step costs
 #: little more with a new one, and with the old one there are more steps.

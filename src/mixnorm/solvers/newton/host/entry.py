@@ -66,7 +66,9 @@ def enter(problem: Problem, look: Look, entering: np.ndarray, level: Level) -> P
     point, (tau, gamma) = look.point, level
     chosen = np.zeros(len(tau), dtype=bool)
     chosen[entering] = True
-    if len(problem.Z) == 1 and problem.q == 2 and problem.Z.size >= PRECISE_ENTRY:
+    n_subjects, n, d = problem.Z.shape
+    # With fewer trials than coefficients the Hessian of all that enter costs more than the steps it saves.
+    if n_subjects == 1 and problem.q == 2 and problem.Z.size >= PRECISE_ENTRY and n >= d:
         direction = _minimum(problem, look, chosen, tau)
     else:
         forward = np.where(chosen[problem.atom_of], gamma[problem.atom_of] * look.descent, 0.0)

@@ -84,7 +84,7 @@ def test_probabilities_of_targets_are_those_of_enumeration(prior):
     codes = np.array([1, 3, 2, 4, 4, 1, 3, 3])  # repeated codes, an incomplete repetition
     scores, evidence = rng.standard_normal(8), FlashEvidence(0.9, -0.2, 0.15)
     own = SpelledFlashes(scores[:, None, None], codes, TWO, None if prior is None else np.array(prior))
-    found = own.target_probabilities(Fixed(evidence))
+    found = own.target_probabilities(Fixed(evidence), evidence)
     expected = enumerated(codes.tolist(), scores.tolist(), evidence, prior or [0.25] * 4)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     # one row and one column are targets
@@ -109,8 +109,8 @@ def test_the_fit_minimises_the_expected_loss(svm):
     X, y, like = svm
     spelled, _ = trials(24, seed=1)
     q = np.random.default_rng(2).random(24)
-    found = fit_with_probabilities(like, Calibrating(X, y, np.arange(40) // 8), spelled, q)
     alpha = like.alpha_ * 40 / 64
+    found = fit_with_probabilities(like, alpha, Calibrating(X, y, np.arange(40) // 8), spelled, q)
     flat, more, signs = X.reshape(40, -1), spelled.reshape(24, -1), np.where(y == 1, 1, -1)
 
     def objective(point):
@@ -131,29 +131,38 @@ def test_sure_letters_are_labels(method):
     X, y = trials(48, shift=1.5)
     like = default_classifier(method).fit(X[:24], y[:24], groups=np.arange(24) // 4)
     calibrating = Calibrating(X[:24], y[:24], np.arange(24) // 4)
-    found = fit_with_probabilities(like, calibrating, X[24:], y[24:].astype(float))
+    found = fit_with_probabilities(like, like.alpha_ / 2, calibrating, X[24:], y[24:].astype(float))
     settings = {"svm": {"penalty": "l2"}, "svm-noise": {"penalty": "l2", "noise": "evoked"}, "gsvm-2": {}}[method]
     labelled = GroupSVC(like.alpha_ / 2, **settings).fit(X, y, sample_weight=np.ones(48))
     np.testing.assert_allclose(found.coef_, labelled.coef_, rtol=1e-4, atol=1e-6)
 
 
-def test_the_sigmoid_is_that_of_calibration_trials_that_were_held_out(svm):
-    X, y, like = svm
-    spelled, own = trials(24, seed=1)
-    q = np.where(own == 1, 0.8, 0.1)
-    found = fit_with_probabilities(like, Calibrating(X, y, np.arange(40) // 8), spelled, q)
-    scores = np.empty(40)
-    for test in (np.arange(16), np.arange(16, 32), np.arange(32, 40)):  # five characters in three folds
-        train = np.setdiff1d(np.arange(40), test)
-        model = GroupSVC(like.alpha_ * 40 / 64, penalty="l2").fit(
-            np.concatenate([X[train], spelled, spelled]),
-            np.concatenate([y[train], np.ones(24), np.zeros(24)]),
-            sample_weight=np.concatenate([np.ones(len(train)), q, 1 - q]),
-        )
-        scores[test] = model.decision_function(X[test])
-    expected = fit_sigmoid(scores, np.where(y == 1, 1.0, -1.0), np.ones(40))
-    assert found.calibration().slope == pytest.approx(expected.slope, rel=1e-3)
-    assert found.calibration().log_odds == pytest.approx(expected.log_odds)
+def learned_twice(decoder, calibration, spelled, codes):
+    learner = LetterLearner(decoder, calibration)
+    for part in (slice(0, 24), slice(24, 48)):
+        learner.add(spelled[part], codes, TWO)
+        _ = learner.decoder
+    return learner.decoder.classifier
+
+
+def test_held_out_scores_do_not_know_the_labels_of_their_fold(decoder, calibration):
+    codes, spelled = np.tile([1, 3, 2, 4], 6), decoder.trials(easy_recording(3, 48, **WEAK))
+    plain = learned_twice(decoder, calibration, spelled, codes).out_of_fold_scores_
+    for _, test in InOrder().split(np.zeros(120), groups=prepare(calibration, decoder.preparation).trial_groups()):
+        target = calibration.events.target.copy()
+        target[test] = np.roll(target[test], 1)
+        other = replace(calibration, events=replace(calibration.events, target=target))
+        found = learned_twice(decoder, other, spelled, codes)
+        np.testing.assert_array_equal(found.out_of_fold_scores_[test], plain[test])
+        others = np.setdiff1d(np.arange(120), test)
+        assert np.abs(found.out_of_fold_scores_[others] - plain[others]).max() > 0.1 * plain.std()
+
+
+def test_the_sigmoid_is_that_of_held_out_scores(decoder, calibration):
+    codes, spelled = np.tile([1, 3, 2, 4], 6), decoder.trials(easy_recording(3, 48, **WEAK))
+    found, y = learned_twice(decoder, calibration, spelled, codes), calibration.events.target
+    expected = fit_sigmoid(found.out_of_fold_scores_, np.where(y == 1, 1.0, -1.0), np.ones(120))
+    assert found.calibration().slope == pytest.approx(expected.slope)
 
 
 def test_wrong_letters_make_the_probabilities_flat(decoder, calibration, new):

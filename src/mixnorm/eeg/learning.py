@@ -12,8 +12,10 @@ characters that are less sure, made no difference on development splits (docs/le
 
 Spelled flashes do not show whether this made the classifier better, because it is fitted to what it read itself.
 Calibration trials do. Each fold of them is scored by a fit to the other folds and all spelled flashes, and the sigmoid
-that says how probable a symbol is (`Decoder.evidence`) is fitted to these scores. Where wrong letters were learned,
-its slope is small, and the next symbols are less probable.
+that says how probable a symbol is (`Decoder.evidence`) is fitted to these scores. The probabilities q for this fit are
+those of a classifier of its own, which learns in the same way, with the sigmoid of the first decoder, and never sees
+the fold: otherwise the labels of the fold would come back to it by the spelled flashes. Where wrong letters were
+learned, the slope is small, and the next symbols are less probable.
 """
 
 from __future__ import annotations
@@ -24,15 +26,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 
 from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.design import prepare
-from mixnorm.eeg.evidence import Posterior
+from mixnorm.eeg.evidence import FlashEvidence, Posterior
 from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording, RecordingError
 from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.speller import Speller
 from mixnorm.eeg.splitting import InOrder
+from mixnorm.estimators.fixed_alpha import with_held_out_scores
+from mixnorm.estimators.folds import auc
+from mixnorm.estimators.svc import GroupSVC
 from mixnorm.estimators.svc_cv import GroupSVCCV
 
 #: A label that is less probable than this is not learned from; otherwise every flash would be fitted twice.
@@ -50,6 +54,10 @@ class Calibrating:
     def __len__(self) -> int:
         return len(self.y)
 
+    def part(self, places: NDArray[np.intp]) -> Calibrating:
+        """Some of the trials."""
+        return Calibrating(self.X[places], self.y[places], self.groups[places])
+
 
 @dataclass(frozen=True, eq=False)
 class SpelledFlashes:
@@ -60,10 +68,10 @@ class SpelledFlashes:
     speller: Speller = field(repr=False)
     prior: NDArray[np.float64] | None = field(repr=False)
 
-    def target_probabilities(self, decoder: Decoder) -> NDArray[np.float64]:
-        """The probability q (n,) of every flash to be that of a target."""
-        posterior = Posterior(self.speller, decoder.evidence, self.prior)
-        for code, score in zip(self.code.tolist(), decoder.classifier.decision_function(self.X).tolist(), strict=True):
+    def target_probabilities(self, classifier: Any, evidence: FlashEvidence) -> NDArray[np.float64]:
+        """The probability q (n,) of every flash to be that of a target, by the scores of a classifier."""
+        posterior = Posterior(self.speller, evidence, self.prior)
+        for code, score in zip(self.code.tolist(), classifier.decision_function(self.X).tolist(), strict=True):
             posterior.add(code, score)
         places = [self.speller.place(code) for code in self.code.tolist()]
         return self.speller.members[places] @ posterior.probabilities
@@ -125,19 +133,42 @@ class LetterLearner:
         self._limits = decoder.preparation.scaler().fit(X)
         kept = self._limits.accepted(X, y)
         self._calibrating = Calibrating(decoder.scaler.transform(X[kept]), y[kept], groups[kept])
+        self._folds = list(InOrder().split(self._calibrating.X, groups=self._calibrating.groups))
+        # One for each fold, which has never seen the trials of the fold.
+        self._teachers: list[GroupSVC] = []
         self._characters: list[SpelledFlashes] = []
 
     @property
     def decoder(self) -> Decoder:
         """The decoder for the next flash, which has learned from all characters that were added."""
         if self.n_learned < len(self._characters):
-            q = [one.target_probabilities(self._decoder) for one in self._characters]
-            spelled = np.concatenate([one.X for one in self._characters])
-            like = self._first.classifier
-            classifier = fit_with_probabilities(like, self._calibrating, spelled, np.concatenate(q))
-            self._decoder = replace(self._first, classifier=classifier)
+            self._decoder = replace(self._first, classifier=self._taught())
             self.n_learned = len(self._characters)
         return self._decoder
+
+    def _taught(self) -> GroupSVCCV:
+        """The classifier after one step, calibrated by those of the folds."""
+        like, own = self._first.classifier, self._calibrating
+        spelled = np.concatenate([one.X for one in self._characters])
+        # beside the sum of the losses, of which the objective has the mean, the penalty stays what it was
+        alpha = like.alpha_ * len(own) / (len(own) + len(spelled))
+
+        def step(teacher: Any, labelled: Calibrating, evidence: FlashEvidence) -> GroupSVC:
+            q = [one.target_probabilities(teacher, evidence) for one in self._characters]
+            return fit_with_probabilities(like, alpha, labelled, spelled, np.concatenate(q))
+
+        parts = [own.part(train) for train, _ in self._folds]
+        if not self._teachers:
+            nothing = spelled[:0], np.empty(0)
+            self._teachers = [fit_with_probabilities(like, like.alpha_, part, *nothing) for part in parts]
+        first = self._first.evidence
+        self._teachers = [step(teacher, part, first) for teacher, part in zip(self._teachers, parts, strict=True)]
+        scores, aucs = np.full(len(own), np.nan), []
+        for teacher, (_, test) in zip(self._teachers, self._folds, strict=True):
+            scores[test] = teacher.decision_function(own.X[test])
+            aucs.append(auc(own.y[test], scores[test, None])[0])
+        found = step(self._decoder.classifier, own, self._decoder.evidence)
+        return with_held_out_scores(found, own.y, scores, np.array(aucs))
 
     def check_decoder(self, decoder: Decoder) -> None:
         """Raise an error if it was made for another decoder.
@@ -191,29 +222,20 @@ class LetterLearner:
 
 
 def fit_with_probabilities(
-    like: GroupSVCCV, calibrating: Calibrating, spelled: NDArray[np.float64], q: NDArray[np.float64]
-) -> GroupSVCCV:
+    like: GroupSVCCV, alpha: float, labelled: Calibrating, spelled: NDArray[np.float64], q: NDArray[np.float64]
+) -> GroupSVC:
     """Fit a classifier to labelled trials, and to spelled ones (m, n_channels, n_times) with probabilities q (m,).
 
-    It has the chosen settings of another one, `like`, with alpha divided by the total weight per labelled trial. Folds
-    are made of labelled trials alone: the spelled ones are in the training part of every fold, and never calibrate.
+    Except for alpha it has the settings of another one, `like`, as they were chosen.
     """
-    n, m = len(calibrating), len(spelled)
+    n, m = len(labelled), len(spelled)
     weights = np.concatenate([np.ones(n), q, 1 - q])
     kept = weights > LEAST_WEIGHT
-    X = np.concatenate([calibrating.X, spelled, spelled])[kept]
-    y = np.concatenate([calibrating.y, np.ones(m), np.zeros(m)]).astype(np.int64)[kept]
-    others = np.arange(n, len(y))
-    folds = InOrder().split(calibrating.X, groups=calibrating.groups)
+    X = np.concatenate([labelled.X, spelled, spelled])[kept]
+    y = np.concatenate([labelled.y, np.ones(m), np.zeros(m)]).astype(np.int64)[kept]
+    settings = {name: value for name, value in like.get_params().items() if name in GroupSVC().get_params()}
     chosen = {name: getattr(like, f"{name}_", getattr(like, name)) for name in ("q", "ridge", "window_share")}
-    model = clone(like).set_params(
-        # beside the sum of the losses, of which the objective has the mean, the penalty stays what it was
-        alphas=[like.alpha_ * n / weights.sum()],
-        cv=[(np.concatenate([train, others]), test) for train, test in folds],
-        max_sensors=None,  # the electrodes are those that `like` chose
-        **chosen,
-    )
-    return model.fit(X, y, sample_weight=weights[kept])
+    return GroupSVC(alpha, **settings | chosen).fit(X, y, sample_weight=weights[kept])
 
 
 def _labelled(

@@ -68,7 +68,11 @@ class _Result:
     help=f"Symbols and flash codes: {', '.join(MATRICES)}, or a file [from the letters of the recording, else "
     f"{DEFAULT_MATRIX}].",
 )
-@click.option("--prior", type=click.Path(exists=True, dir_okay=False), help="Text file that letters are learned from.")
+@click.option(
+    "--prior",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Text file from which it is estimated how likely letters are after each other.",
+)
 @click.option(
     "--learn",
     "calibration",

@@ -97,7 +97,7 @@ class LetterPrior:
         share = np.full(len(self.symbols), 1 / len(self.symbols))
         for length in range(min(self.order - 1, len(before)) + 1):
             followers = self._counts.get(tuple(before[len(before) - length :]))
-            # A context that was never seen has no longer one that was.
+            # If a context was never seen, neither were longer ones.
             if followers is None:
                 break
             counts = np.zeros(len(self.symbols))

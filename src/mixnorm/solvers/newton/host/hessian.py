@@ -105,7 +105,7 @@ class WorkingHessian:
                 came, left = inside[t].nonzero()[0], left[:0]
             for some, sign in ((came, 1.0), (left, -1.0)):
                 if len(some):
-                    # in Fortran's eyes both matrices are transposed, and the upper triangle is the lower one
+                    # in Fortran order both matrices are transposed, and the upper triangle is the lower one
                     dsyrk(sign, self._trials(t, some).T, beta=1.0, c=self._values[t].T, lower=1, overwrite_c=1)
         self._inside = inside.copy()
 

@@ -326,7 +326,7 @@ def solve_posdef(M: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def cholesky(M: np.ndarray, again: Callable[[], np.ndarray] | None = None) -> np.ndarray:
-    """Factorise M, which is overwritten: its lower triangle in Fortran's eyes, the upper one in C's.
+    """Factorise M, which is overwritten: its lower triangle in Fortran order, the upper one in C's.
 
     Where that fails, a share of each entry of the diagonal is added to it: intercepts and features have units of their
     own. ``again`` then returns M anew. Without it M must be symmetric: the other triangle has what was overwritten.

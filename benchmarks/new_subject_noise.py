@@ -1,4 +1,4 @@
-"""The choices of a new subject, by hindsight: how far its noise is drawn towards the mean, and the strength.
+"""The choices of a new subject, by hindsight: how far its noise is shrunk towards the mean, and the strength.
 
     MIXNORM_DATA=... python benchmarks/new_subject_noise.py uam-p300 --seeds 100 101 --jobs 8 --keep noise.jsonl
 

@@ -193,3 +193,9 @@ def test_runs_without_characters_count_as_one_character_each(recording):
         for number in (np.repeat([1, 2, 3, 4], 60), 0)
     )
     assert prepare([known, unknown]).n_characters == 5
+
+
+def test_characters_without_labels_do_not_count(recording):
+    target = np.where(np.arange(240) < 60, recording.events.target, -1)
+    part = replace(recording.events, target=target, character=np.repeat([1, 2, 3, 4], 60))
+    assert prepare(replace(recording, events=part)).n_characters == 1

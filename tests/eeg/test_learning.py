@@ -18,11 +18,13 @@ from mixnorm.eeg import (
     LetterPrior,
     Preparation,
     RecordingError,
+    SelectOptions,
     Speller,
     Stopping,
     StreamSpeller,
     default_classifier,
     prepare,
+    select_montage,
     spell,
 )
 from mixnorm.eeg.learning import Calibrating, SpelledFlashes, fit_with_probabilities
@@ -393,3 +395,9 @@ def test_a_decoder_of_several_subjects_cannot_learn():
     )
     with pytest.raises(ValueError, match=r"fitted together with those of other subjects\. Train one on"):
         LetterLearner(joint.of_subject("A"), recordings[0])
+
+
+def test_a_decoder_of_select_can_learn():
+    recording = easy_recording(0, 240, **WEAK)
+    found = select_montage(recording, SelectOptions(sensors=2, n_resamplings=0, compare=False)).decoder
+    assert LetterLearner(found, recording).decoder is found

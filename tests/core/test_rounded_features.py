@@ -143,10 +143,12 @@ def test_a_constant_feature_without_a_penalty_is_certified_beside_a_ridge():
 
 
 def test_rounding_beyond_the_objective_is_counted_in_the_gap():
-    # the intercept of an offset of 1e14 is rounded so coarsely that nothing can be certified
-    rng = np.random.default_rng(0)
+    # The classes are separated, so that the objective is small; the intercept of an offset of 1e14 is rounded so
+    # coarsely that its square is larger.
+    rng = np.random.default_rng(1)
     y = np.arange(40) % 2
-    X = rng.standard_normal((40, 1)) + y[:, None] + 1e14
+    X = rng.standard_normal((40, 3))
+    X[:, 0] = np.where(y, 1.5, -1.5) + 0.3 * X[:, 0] + 1e14
     with pytest.warns(ConvergenceWarning):
-        model = GroupSVC(1e-5).fit(X, y)
+        model = GroupSVC(1e-5, groups=[0, 1, 2]).fit(X, y)
     assert model.dual_gap_ > 1e-6

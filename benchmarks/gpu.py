@@ -147,8 +147,8 @@ def fit_single(one, method):
 
 def solver_alone(sets, repeats=3):
     """From NumPy arrays to NumPy solutions of all alphas, folds and refits; the best of three."""
-    from mixnorm.core.certificate import alpha_max
     from mixnorm.core.groups import Groups
+    from mixnorm.core.intercept import alpha_max
     from mixnorm.core.penalties import GroupNorm
     from mixnorm.core.problem import Stack
     from mixnorm.execution import SolverOptions, solve

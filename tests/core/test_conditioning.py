@@ -6,9 +6,9 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from mixnorm.core.certificate import Certificate, alpha_max, certify
+from mixnorm.core.certificate import Certificate, certify
 from mixnorm.core.conditioning import condition
-from mixnorm.core.intercept import balance
+from mixnorm.core.intercept import alpha_max, balance
 from mixnorm.core.metric import DenseMetric
 from mixnorm.core.problem import Solution
 from reference import alpha_max_reference

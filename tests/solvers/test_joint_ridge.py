@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from cohorts import cohort
-from mixnorm.core.certificate import alpha_max, certify
+from mixnorm.core.certificate import certify
 from mixnorm.core.groups import Groups
+from mixnorm.core.intercept import alpha_max
 from mixnorm.core.metric import DenseMetric, KroneckerMetric
 from mixnorm.core.penalties import L1, L2, GroupNorm
 from mixnorm.core.problem import Stack

@@ -12,9 +12,9 @@ from scipy.optimize import minimize_scalar
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mixnorm import GroupSVC, group_svc_path
-from mixnorm.core.certificate import alpha_max, certify
+from mixnorm.core.certificate import certify
 from mixnorm.core.groups import Groups
-from mixnorm.core.intercept import solve_intercept
+from mixnorm.core.intercept import alpha_max, solve_intercept
 from mixnorm.core.losses import SquaredHinge
 from mixnorm.core.penalties import L1, GroupNorm
 from mixnorm.core.problem import Stack

@@ -26,14 +26,11 @@ from mixnorm.core.arrays import (
     positive_part,
     where_problems,
 )
-from mixnorm.core.conditioning import condition
-from mixnorm.core.intercept import balance, solve_intercept
+from mixnorm.core.intercept import balance, polish
 from mixnorm.core.problem import NOTHING, Stack
-from mixnorm.core.unpenalised import equality_residual, solve_unpenalised
+from mixnorm.core.unpenalised import equality_residual
 from mixnorm.core.where_when import SensorsAndWindows
 
-#: A sum this small beside the sum of its terms' sizes is rounding.
-_ROUNDING = 1e-14
 #: Roundings that add up in a sum of products: far fewer than its terms, since they do not all go one way.
 _MARGIN = 16.0
 
@@ -131,44 +128,6 @@ def rounding_error(stack: Stack, W: Array, b: Array, scores: Array, primal: Arra
 def _square_length(X: Array) -> Array:
     """‖x‖² of every trial, (B, T, n); no array of the size of X is made for NumPy."""
     return np.einsum("btnd,btnd->btn", X, X) if is_numpy_array(X) else namespace(X).sum(X * X, axis=-1)
-
-
-def polish(stack: Stack, W: Array, b: Array) -> tuple[Array, Array, Array]:
-    """Solve intercepts and unpenalised coefficients exactly, the rest held; return W, b and the scores."""
-    if stack.has_unpenalised:
-        W, b = solve_unpenalised(stack, W, b)
-        return W, b, stack.scores(W, b)
-    if not stack.fit_intercept:
-        return W, b, stack.scores(W, b)
-    scores = namespace(W).matmul(stack.X, W)
-    b = solve_intercept(stack.loss, scores, stack.y[..., None], stack.trial_weight, b)
-    return W, b, scores + b[:, :, None, :]
-
-
-def alpha_max(stack: Stack) -> Array:
-    """Return the smallest alpha at which no penalised group is chosen, exactly, (B, K).
-
-    alpha_max = max_g ‖v_g‖_{q*} / β_g over 0 < β_g < ∞, where v is minus the gradient at the solution of the
-    problem in the intercepts and the unpenalised coefficients alone. 0 where v is nothing but rounding: no data speak
-    for either class, and any alpha will do.
-    """
-    conditioned = condition(stack)
-    stack, xp = conditioned.stack, namespace(stack.X)
-    W, _, scores = polish(stack, *stack.start())
-    a = stack.dual_variable(scores)
-    largest = _largest_ratio(stack, stack.descent(W, a))
-    rounding = _ROUNDING * _largest_ratio(stack, matmul_transposed(xp.abs(stack.X), a))
-    return conditioned.original_alphas(xp.where(largest > rounding, largest, 0.0))
-
-
-def _largest_ratio(stack: Stack, v: Array) -> Array:
-    """Max over the penalised groups of ‖v_g‖_{q*} / β_g, (B, K)."""
-    xp = namespace(v)
-    if isinstance(stack.penalty, SensorsAndWindows):
-        return stack.penalty.gauge(stack.groups.to_blocks(v), stack.group_weights)
-    norms = stack.penalty.dual_norm(stack.groups.to_blocks(v))
-    ratio = norms / xp.where(stack.penalised, stack.group_weights, 1.0)
-    return xp.max(xp.where(stack.penalised, ratio, 0.0), axis=1)
 
 
 def _excess(stack: Stack, v: Array) -> Array:

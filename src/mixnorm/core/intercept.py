@@ -1,11 +1,49 @@
-"""The best intercept for given scores: a piecewise quadratic in one variable, solved exactly."""
+"""What no penalty acts on, solved exactly: intercepts and unpenalised coefficients; and `alpha_max`, where only they
+are left.
 
-from mixnorm.core.arrays import Array, namespace
+The best intercept for given scores is the minimiser of a piecewise quadratic in one variable.
+"""
+
+from mixnorm.core.arrays import Array, matmul_transposed, namespace
+from mixnorm.core.conditioning import condition
 from mixnorm.core.losses import SquaredHinge
+from mixnorm.core.problem import Stack
+from mixnorm.core.unpenalised import solve_unpenalised
+from mixnorm.core.where_when import SensorsAndWindows
 
+#: A sum this small beside the sum of its terms' sizes is rounding.
+_ROUNDING = 1e-14
 _PLAIN_ITER = 6  # nearly always enough from a good start, and then no bracket is needed
 # far more than halving the bracket needs for all digits of a float
 _MAX_ITER = 200
+
+
+def alpha_max(stack: Stack) -> Array:
+    """Return the smallest alpha at which no penalised group is chosen, exactly, (B, K).
+
+    alpha_max = max_g ‖v_g‖_{q*} / β_g over 0 < β_g < ∞, where v is minus the gradient at the solution of the
+    problem in the intercepts and the unpenalised coefficients alone. 0 where v is nothing but rounding: no data speak
+    for either class, and any alpha will do.
+    """
+    conditioned = condition(stack)
+    stack, xp = conditioned.stack, namespace(stack.X)
+    W, _, scores = polish(stack, *stack.start())
+    a = stack.dual_variable(scores)
+    largest = _largest_ratio(stack, stack.descent(W, a))
+    rounding = _ROUNDING * _largest_ratio(stack, matmul_transposed(xp.abs(stack.X), a))
+    return conditioned.original_alphas(xp.where(largest > rounding, largest, 0.0))
+
+
+def polish(stack: Stack, W: Array, b: Array) -> tuple[Array, Array, Array]:
+    """Solve intercepts and unpenalised coefficients exactly, the rest held; return W, b and the scores."""
+    if stack.has_unpenalised:
+        W, b = solve_unpenalised(stack, W, b)
+        return W, b, stack.scores(W, b)
+    if not stack.fit_intercept:
+        return W, b, stack.scores(W, b)
+    scores = namespace(W).matmul(stack.X, W)
+    b = solve_intercept(stack.loss, scores, stack.y[..., None], stack.trial_weight, b)
+    return W, b, scores + b[:, :, None, :]
 
 
 def solve_intercept(loss: SquaredHinge, scores: Array, y: Array, weight: Array, b: Array) -> Array:
@@ -74,3 +112,13 @@ def _bracket(scores: Array, y: Array, weight: Array) -> tuple[Array, Array]:
     # the b at which a trial's margin is exactly 1
     edge = xp.where(weight > 0, y - scores, 0.0)
     return xp.min(edge, axis=-2), xp.max(edge, axis=-2)
+
+
+def _largest_ratio(stack: Stack, v: Array) -> Array:
+    """Max over the penalised groups of ‖v_g‖_{q*} / β_g, (B, K)."""
+    xp = namespace(v)
+    if isinstance(stack.penalty, SensorsAndWindows):
+        return stack.penalty.gauge(stack.groups.to_blocks(v), stack.group_weights)
+    norms = stack.penalty.dual_norm(stack.groups.to_blocks(v))
+    ratio = norms / xp.where(stack.penalised, stack.group_weights, 1.0)
+    return xp.max(xp.where(stack.penalised, ratio, 0.0), axis=1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mixnorm.core.certificate import alpha_max
+from mixnorm.core.intercept import alpha_max
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.objective import solve_with
 from mixnorm.estimators.quadratic import Quadratic

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mixnorm.core.arrays import is_array, to_numpy
-from mixnorm.core.certificate import alpha_max
 from mixnorm.core.groups import Groups
+from mixnorm.core.intercept import alpha_max
 from mixnorm.core.penalties import L1, L2, GroupNorm, Penalty
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.inputs import Trials

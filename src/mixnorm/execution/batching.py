@@ -17,8 +17,7 @@ from sklearn import config_context, get_config
 
 from mixnorm.core.metric import join_metrics
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.execution.device import on_device, to_device
-from mixnorm.execution.solve import COLLECTOR, SolverOptions, solve_directly
+from mixnorm.execution.solve import COLLECTOR, SolverOptions, solve_directly, to_device
 
 
 @dataclass(eq=False)
@@ -197,11 +196,6 @@ def together(tasks: Sequence[Callable[[], Any]]) -> list:
         return _parts(batcher, tasks)
     batcher = _Batcher(len(tasks))
     return _run(tasks, batcher, batcher.end_fit, batcher.run)
-
-
-def together_on_device(tasks: Sequence[Callable[[], Any]]) -> list:
-    """Return the results of tasks: on a device their stacks are solved together, on the host one after the other."""
-    return together(tasks) if on_device() and len(tasks) > 1 else [task() for task in tasks]
 
 
 def _parts(batcher: _Batcher, tasks: Sequence[Callable[[], Any]]) -> list:

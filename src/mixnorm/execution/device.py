@@ -6,15 +6,11 @@ whole, and its solutions are copied back.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from importlib.util import find_spec
 
 import numpy as np
 
-#: Function that copies a NumPy array to the device in use; None: the host. A thread that has not entered a context
-#: itself, such as a worker of a thread pool, uses the latest context of the process.
-_SEND: ContextVar[Callable | None] = ContextVar("send")
-_LATEST: list[Callable | None] = [None]
+from mixnorm.execution.solve import LATEST, SEND
 
 
 @contextmanager
@@ -59,19 +55,14 @@ def use_device(device: str | None) -> Iterator[None]:
 def sending(send: Callable | None) -> Iterator[None]:
     """Solve the problems inside the context on the device that ``send`` copies arrays to; None: on the host."""
     # Both: a context variable is right for threads of this package, and worker threads of joblib do not inherit it.
-    token = _SEND.set(send)
-    _LATEST.append(send)
+    token = SEND.set(send)
+    LATEST.append(send)
     try:
         yield
     finally:
         # the last one that was entered need not be the first to end, where contexts of several threads overlap
-        _LATEST.remove(send)
-        _SEND.reset(token)
-
-
-def current_sender() -> Callable | None:
-    """Return the function that copies an array to the device in use; None on the host."""
-    return _SEND.get(_LATEST[-1])
+        LATEST.remove(send)
+        SEND.reset(token)
 
 
 def _sender(device: str) -> Callable:
@@ -95,14 +86,3 @@ def _sender(device: str) -> Callable:
 
         return send
     raise ImportError(f"device={device!r} needs PyTorch or CuPy: pip install mixnorm[torch], or mixnorm[cupy].")
-
-
-def to_device(values: np.ndarray | None):
-    """Return a NumPy array as an array on the device in use; other arrays and None are returned unchanged."""
-    send = current_sender()
-    return values if send is None or not isinstance(values, np.ndarray) else send(values)
-
-
-def on_device() -> bool:
-    """Whether problems are solved on a device; there it is fastest to solve all columns of a stack together."""
-    return current_sender() is not None

@@ -1,19 +1,33 @@
-"""`solve`: the function by which all estimators call a solver, on the host or on the device in use."""
+"""`solve`: the function by which all estimators call a solver, and what is in force where it is called.
 
+That is the device in use (`mixnorm.execution.device` sets it), what collects the stacks of several fits
+(`mixnorm.execution.batching`), and the number of BLAS threads. A fit on the host by itself needs no other module of
+this folder.
+"""
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
+from threadpoolctl import ThreadpoolController
 
 from mixnorm.core.arrays import Array, is_numpy_array, like, namespace, to_numpy
 from mixnorm.core.conditioning import condition
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.execution.device import current_sender, to_device
-from mixnorm.execution.threads import few_threads
 from mixnorm.solvers import SOLVERS, Newton, StackedNewton, WindowsNewton
 
+#: Function that copies a NumPy array to the device in use; None: the host. A thread that has not entered a context
+#: itself, such as a worker of a thread pool, uses the latest context of the process.
+SEND: ContextVar[Callable | None] = ContextVar("send")
+LATEST: list[Callable | None] = [None]
+#: Largest number of values in X for which one BLAS thread is fastest.
+_SMALL = 2_000_000
 #: The arrays of a stack that are copied to a device.
 _ARRAYS = ("X", "y", "sample_weight", "alpha", "group_weights", "similarity", "center", "ridge")
 
@@ -106,7 +120,7 @@ def solve(
     if collector is not None and stack.shape[0] == 1 and stack.penalty.is_separable:
         return collector.submit(stack, alphas, similarities, options)
     # A device solves all columns together; parallel jobs would only compete for it.
-    if current_sender() is not None or effective_n_jobs(n_jobs) == 1:
+    if on_device() or effective_n_jobs(n_jobs) == 1:
         return solve_directly(stack, alphas, similarities, options)
     return _in_parallel(stack, (alphas, similarities), options, n_jobs)
 
@@ -137,7 +151,7 @@ def solve_directly(stack: Stack, alphas: Array, similarities: Array | None, opti
 
     ``similarities``, also (A, B, K), are the similarities that belong to the alphas; None: those of the stack.
     """
-    if current_sender() is None or not stack.penalty.is_separable:  # penalties of crossed groups are for the host
+    if not on_device() or not stack.penalty.is_separable:  # penalties of crossed groups are for the host
         return _solve_in_order(stack, alphas, similarities, options)
     # The trials of a stack that was merged before are on the device already; `to_device` leaves them.
     there = replace(stack, **{name: to_device(getattr(stack, name)) for name in _ARRAYS})
@@ -172,3 +186,68 @@ def _solve_in_order(stack: Stack, alphas: Array, similarities: Array | None, opt
     with few_threads(stack.X):
         solutions = solver().path(stack, grids[0], options.tol, options.max_iter, similarities=grids[1])
     return [conditioned.restore(solutions[place]) for place in np.argsort(order)]
+
+
+def current_sender() -> Callable | None:
+    """Return the function that copies an array to the device in use; None on the host."""
+    return SEND.get(LATEST[-1])
+
+
+def on_device() -> bool:
+    """Whether problems are solved on a device; there it is fastest to solve all columns of a stack together."""
+    return current_sender() is not None
+
+
+def to_device(values: np.ndarray | None):
+    """Return a NumPy array as an array on the device in use; other arrays and None are returned unchanged."""
+    send = current_sender()
+    return values if send is None or not isinstance(values, np.ndarray) else send(values)
+
+
+def together_on_device(tasks: Sequence[Callable[[], Any]]) -> list:
+    """Return the results of tasks: on a device their stacks are solved together, on the host one after the other."""
+    if not on_device() or len(tasks) < 2:
+        return [task() for task in tasks]
+    # here, because batching is built on this module
+    from mixnorm.execution.batching import together
+
+    return together(tasks)
+
+
+def few_threads(X: Array) -> contextlib.AbstractContextManager:
+    """Limit BLAS to one thread if X is small, because starting threads then takes longer than they save."""
+    if not is_numpy_array(X) or X.size > _SMALL:
+        return contextlib.nullcontext()
+    return _one_thread
+
+
+class _OneThread:
+    """Context that limits BLAS to one thread.
+
+    The limit applies to the whole process, and fits may run in several threads. Therefore the first thread that enters
+    the context sets the limit, and the last one that leaves it restores the former number.
+    """
+
+    def __init__(self):
+        self._lock, self._inside = threading.Lock(), 0
+        self._limit: Any = None  # of threadpoolctl, while anybody is inside
+
+    def __enter__(self):
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._limit = _threadpools().limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_):
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limit.restore_original_limits()
+
+
+_one_thread = _OneThread()
+
+
+@functools.cache
+def _threadpools() -> ThreadpoolController:
+    return ThreadpoolController()  # cached, because the search of the loaded libraries takes milliseconds

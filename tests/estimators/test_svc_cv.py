@@ -4,6 +4,8 @@ Scores compared are areas under ROC curves, or accuracies: ranks and signs. Two 
 the distance between trials give the same ones, so that tight fits (tol 1e-10) agree to rounding.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -97,7 +99,8 @@ def test_shapes_for_one_and_for_several_q(trials):
 
 def test_one_alpha_is_alpha_max(trials):
     X, y, groups = trials
-    model = GroupSVCCV(1, groups=groups).fit(X, y)
+    with pytest.warns(UserWarning, match="selects no sensor"):
+        model = GroupSVCCV(1, groups=groups).fit(X, y)
     np.testing.assert_allclose(model.alphas_, [alpha_max_reference(X, y, groups=groups)], rtol=1e-6)
 
 
@@ -235,16 +238,19 @@ def test_n_selected_counts_along_the_refit_path(trials):
 # --- the choice, re-implemented ---
 
 
-def chosen_by_hand(alphas, scores, sensors, rule="best", max_sensors=None):
+def chosen_by_hand(alphas, scores, sensors, rule="best", max_sensors=None, by_folds=None):
     """[(q index, alpha index), …] by the words of the specification, from arrays (Q, A), (Q, A, folds), (Q, A).
 
-    Several where the words leave a choice: as many sensors with another q.
+    ``by_folds`` (Q, A): whether any model of a fold selects a sensor. Several places where the words leave a choice: as
+    many sensors with another q.
     """
     rows = [
         {"place": (i, j), "alpha": alphas[i, j], "mean": np.mean(scores[i, j]), "sensors": sensors[i, j]}
         for i, j in np.ndindex(*alphas.shape)
         if max_sensors is None or sensors[i, j] <= max_sensors
     ]
+    if by_folds is not None:
+        rows = [row for row in rows if row["sensors"] or not by_folds[row["place"]]] or rows
     best = max(rows, key=lambda row: row["mean"])
     error = 0.0
     if rule == "1se":
@@ -260,12 +266,33 @@ def chosen_by_hand(alphas, scores, sensors, rule="best", max_sensors=None):
     return [row["place"] for row in eligible if row["sensors"] == fewest]
 
 
+def selected_by_folds(trials, alpha, n_folds, **options):
+    """Whether the GroupSVC of any fold selects a sensor at an alpha."""
+    X, y, groups = trials
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # alpha is above alpha_max of some folds
+        return any(
+            GroupSVC(alpha, groups=groups, **options).fit(X[train], y[train]).coef_.any()
+            for train, _ in StratifiedKFold(n_folds).split(X, y)
+        )
+
+
 @pytest.mark.parametrize("rule", ["best", "1se"])
 @pytest.mark.parametrize(("max_sensors", "seed"), [(None, 0), (None, 1), (None, 2), (0, 0), (1, 1), (3, 2)])
 def test_choice_follows_the_rules(rule, max_sensors, seed):
     X, y, groups = random_problem(np.random.default_rng(seed), 60, N_GROUPS, 2, flipped=0.3)
-    model = GroupSVCCV(10, q=[1.3, 2.0], groups=groups, rule=rule, max_sensors=max_sensors, cv=4).fit(X, y)
-    places = chosen_by_hand(model.alphas_, model.scores_, model.n_selected_, rule, max_sensors)
+    model = GroupSVCCV(10, q=[1.3, 2.0], groups=groups, rule=rule, max_sensors=max_sensors, cv=4)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    assert [("selects no sensor" in str(one.message)) for one in told] == [True] * (not model.coef_.any())
+    by_folds = np.array(
+        [
+            [selected_by_folds((X, y, groups), alpha, 4, q=q) for alpha in alphas]
+            for q, alphas in zip([1.3, 2.0], model.alphas_, strict=True)
+        ]
+    )
+    places = chosen_by_hand(model.alphas_, model.scores_, model.n_selected_, rule, max_sensors, by_folds)
     assert (model.q_, model.alpha_) in [([1.3, 2.0][i], model.alphas_[i, j]) for i, j in places]
     assert len(model.selected_groups_) == model.n_selected_[places[0]]
     assert max_sensors is None or len(model.selected_groups_) <= max_sensors
@@ -328,12 +355,49 @@ def test_zero_model_is_chosen_where_nothing_is_better_than_chance():
     half = np.random.default_rng(2).standard_normal((20, 6))
     X, y = np.vstack([half, half]), np.repeat(["a", "b"], 20)
     splits = [(np.r_[0:10, 20:30], np.r_[10:20, 30:40]), (np.r_[10:20, 30:40], np.r_[0:10, 20:30])]
-    model = GroupSVCCV(5, cv=splits).fit(X, y)
+    with pytest.warns(UserWarning, match=r"selects no sensor.*score of every trial is the same.*0\.5"):
+        model = GroupSVCCV(5, cv=splits).fit(X, y)
     np.testing.assert_allclose(model.scores_, 0.5)
     assert not model.coef_.any()
     assert len(model.selected_groups_) == 0
     assert model.alpha_ == model.alphas_.max()
     assert model.dual_gap_ <= 1e-6
+
+
+@pytest.mark.parametrize("rule", ["best", "1se"])
+def test_alpha_at_which_the_refit_is_zero_is_not_chosen_by_the_scores_of_folds_that_select(trials, rule):
+    """The scorer prefers the sparsest models: at alpha_max of all trials, where folds select sensors and the refit none."""
+    X, y, groups = trials
+    prefers_small = {"scoring": lambda model, X, y: -np.std(model.decision_function(X)), "rule": rule}
+    model = GroupSVCCV(5, groups=groups, **prefers_small).fit(X, y)
+    means = model.scores_.mean(axis=1)
+    assert np.argmax(means) == 0
+    assert model.n_selected_[0] == 0
+    assert selected_by_folds(trials, model.alphas_[0], 3)
+    assert model.alpha_ == model.alphas_[1]
+    assert model.coef_.any()
+
+
+def test_zero_model_is_chosen_where_those_of_all_folds_are_zero_too(trials):
+    X, y, groups = trials
+    prefers_small = GroupSVCCV(
+        [5.0, 0.1], groups=groups, scoring=lambda model, X, y: -np.std(model.decision_function(X))
+    )
+    assert not selected_by_folds(trials, 5.0, 3)
+    with pytest.warns(UserWarning, match=r"alpha=5.*selects no sensor") as found:
+        prefers_small.fit(X, y)
+    assert len(found) == 1
+    assert found[0].filename == __file__
+    assert prefers_small.alpha_ == 5.0
+    assert not prefers_small.coef_.any()
+
+
+def test_zero_model_is_kept_where_it_is_all_that_there_is(trials):
+    X, y, groups = trials
+    for only in ({"alphas": 1}, {"alphas": 4, "max_sensors": 0}):
+        with pytest.warns(UserWarning, match="selects no sensor"):
+            model = GroupSVCCV(groups=groups, **only).fit(X, y)
+        assert not model.coef_.any()
 
 
 def test_max_sensors_that_no_alpha_allows_says_what_to_do(trials):

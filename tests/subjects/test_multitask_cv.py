@@ -110,6 +110,28 @@ def test_the_centre_is_what_is_chosen_unless_told_otherwise(model, data):
     assert (plain.similarity_, plain.alpha_) != (model.similarity_, model.alpha_)
 
 
+@pytest.mark.parametrize("rule", ["best", "1se", "centre"])
+def test_a_joint_refit_without_sensors_is_not_chosen_for_the_scores_of_folds_with_sensors(data, rule):
+    """The scorer prefers the sparsest models, at alpha_max of all trials, where folds still select sensors."""
+    X, y, subjects, groups = data
+    smallest = {"scoring": lambda model, X, y: -np.std(model.decision_function(X)), "cv": 3, "rule": rule}
+    plain = MultiTaskGroupSVCCV(5, similarities=[0.1], groups=groups, rehearse=False, **smallest)
+    plain.fit(X, y, subjects=subjects)
+    (means,) = plain.scores_.mean(axis=2)
+    assert np.argmax(means) == 0
+    assert means[0] < 0  # so that the model of a fold is not zero
+    assert plain.n_selected_[0, 0] == 0
+    assert plain.alpha_ < plain.alphas_[0]
+    assert plain.coef_.any()
+
+
+def test_a_joint_model_without_sensors_is_told(data):
+    X, y, subjects, groups = data
+    with pytest.warns(UserWarning, match=r"alpha=50, selects no sensor") as told:
+        MultiTaskGroupSVCCV([50.0], similarities=[0.1], groups=groups, rehearse=False).fit(X, y, subjects=subjects)
+    assert [one.filename for one in told] == [__file__]
+
+
 def test_the_rule_is_checked(data):
     X, y, subjects, groups = data
     with pytest.raises(ValueError, match="Allowed values are 'auto', 'best', '1se' and 'centre', but got 'worst'"):

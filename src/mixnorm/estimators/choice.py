@@ -1,5 +1,6 @@
 """The choice of a model from a grid of cross-validated scores."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,17 @@ class Choice:
     scores: np.ndarray
     n_selected: np.ndarray
 
+    @property
+    def scored_otherwise(self) -> np.ndarray:
+        """Where the refit selects nothing although the model of a fold does, (A,): the score is not that of the refit.
+
+        A grid starts at alpha_max of all trials. That of a fold, which has fewer trials, is mostly larger.
+        """
+        if not self.solutions:
+            return np.zeros(len(self.alphas), dtype=bool)
+        by_folds = np.array([bool(s.W[..., :-1].any()) for s in self.solutions])
+        return (self.n_selected == 0) & by_folds
+
 
 def check_rule(rule, max_sensors, allowed: tuple[str, ...] = ("best", "1se")) -> None:
     """Raise an error for an unknown rule or an invalid number of sensors."""
@@ -59,6 +71,9 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
     each grid, and among grids the fewest sensors. "centre": of those models the one whose indices in the grids are
     nearest to their mean. Where many models have nearly the same score, the best of them is a matter of chance and
     often lies at the edge of their region.
+
+    A point at which the refit is the zero model, but not all models of folds are, is left out if there are others: a
+    model that gives every trial the same score would be chosen for the scores of models that do not.
     """
     means = np.stack([c.scores.mean(axis=1) for c in candidates])
     sensors = np.stack([c.n_selected for c in candidates])
@@ -70,6 +85,9 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
             f"No model of the grid has at most max_sensors={max_sensors} sensors (the sparsest has {sensors.min()}); "
             "add larger alphas."
         )
+    scored_otherwise = np.stack([c.scored_otherwise for c in candidates])
+    if (allowed & ~scored_otherwise).any():
+        allowed &= ~scored_otherwise
     best = means[allowed].max()
     if rule == "best":
         eligible = allowed & (means >= best - EQUAL)
@@ -100,3 +118,17 @@ def _middle(eligible: np.ndarray, alphas: np.ndarray) -> tuple[int, int]:
     distance = np.sum((places - places.mean(axis=0)) ** 2, axis=1)
     grid, alpha = cells[np.argmin(distance)]
     return int(grid), int(alpha)
+
+
+def warn_zero_choice(found: Choice, place: int, stacklevel: int) -> None:
+    """Warn if the chosen model selects no sensor, and say what it means."""
+    if found.n_selected[place]:
+        return
+    warnings.warn(
+        f"The model chosen by cross-validation, with alpha={found.alphas[place]:.3g}, selects no sensor: all "
+        "coefficients are zero, and the score of every trial is the same. The best mean score of held-out trials at "
+        f"any alpha is {found.scores.mean(axis=1).max():.3g}. If that is no better than chance, check labels and "
+        "events, or use more trials; otherwise use more and smaller alphas, or a larger max_sensors.",
+        UserWarning,
+        stacklevel=stacklevel,
+    )

@@ -10,7 +10,7 @@ from sklearn.utils.metadata_routing import MetadataRouter
 
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.calibration import Probabilities, held_out_scores, plain
-from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected
+from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected, warn_zero_choice
 from mixnorm.estimators.folds import Fold, cv_routing, route, score_folds, split_folds
 from mixnorm.estimators.inputs import all_or_nothing, read_training
 from mixnorm.estimators.objective import Objective, check_alphas, solve_with, warn_unconverged
@@ -67,7 +67,8 @@ class GroupSVCCV(Probabilities, SingleSubject):
         What is maximised on the held-out trials: a name of a scorer of scikit-learn, or a scorer.
     rule : {"best", "1se"}
         The best mean score (among scores within 1e-12 the sparser model), or the largest alpha whose mean score is
-        within one standard error of the best (for several q the one with the fewest sensors).
+        within one standard error of the best (for several q the one with the fewest sensors). An alpha at which the
+        refit on all trials selects no sensor, but the model of a fold does, is not chosen.
     max_sensors : int or None
         Only models with at most this many sensors are considered.
     n_jobs : int or None
@@ -227,6 +228,9 @@ class GroupSVCCV(Probabilities, SingleSubject):
         best, alpha = choose(candidates, self.rule, self.max_sensors)
         self._set_choice(candidates, objectives[best], alpha, best)
         found = candidates[best]
+        # `second_stage` has warned already if the first stage left no sensor.
+        if not self.adaptive or np.isfinite(found.stack.group_weights[..., -1]).any():
+            warn_zero_choice(found, alpha, stacklevel=TO_THE_USER)
         # All candidates, not the chosen one alone: the choice depends on the solutions of the others.
         solved = [solution for stage in stages for choice in stage for solution in choice.solutions]
         warn_unconverged(solved, self.tol, stacklevel=TO_THE_USER)

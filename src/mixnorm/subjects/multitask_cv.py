@@ -16,11 +16,11 @@ from mixnorm.estimators.calibration import (
     read_calibration,
     sigmoid,
 )
-from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected
+from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected, warn_zero_choice
 from mixnorm.estimators.folds import Divisions, Fold, cv_routing, route
 from mixnorm.estimators.inputs import all_or_nothing
 from mixnorm.estimators.objective import check_alphas, warn_unconverged
-from mixnorm.estimators.svc import second_stage
+from mixnorm.estimators.svc import TO_THE_USER, second_stage
 from mixnorm.estimators.svc_cv import as_list
 from mixnorm.execution import SolverOptions
 from mixnorm.subjects.classifier import SubjectTrials, check_scores, fewest_of_a_class, score_subjects, split_subjects
@@ -251,7 +251,9 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         by_ridge = [self._candidates(_Grid(stack, noise, options), scorer) for stack in stacks]
         found, place = self._choose(by_ridge, [float(objective.ridge) for objective in objectives])
         solutions = (s for candidates in by_ridge for one in candidates for s in one.solutions)
-        warn_unconverged(solutions, self.tol, stacklevel=4)
+        warn_unconverged(solutions, self.tol, stacklevel=TO_THE_USER)
+        if not self.adaptive or np.isfinite(found.stack.group_weights[..., -1]).any():
+            warn_zero_choice(found, place, stacklevel=TO_THE_USER)
         self._keep_joint(data, joint, found.stack, found.solutions[place], noise)
         self._calibrate(joint, folds, found.solutions[place])
         self._rehearse(joint)

@@ -52,8 +52,8 @@ def test_contributing_lists_every_folder_of_the_package():
     assert len(LAYERS) == len(folders)
 
 
-def test_package_root_holds_public_names_and_version_alone():
-    assert {path.name for path in ROOT.glob("*.py")} == {"__init__.py", "version.py"}
+def test_package_root_holds_public_names_version_and_command_alone():
+    assert {path.name for path in ROOT.glob("*.py")} == {"__init__.py", "__main__.py", "version.py"}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=module_of)

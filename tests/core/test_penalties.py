@@ -364,3 +364,15 @@ def test_array_api_strict_gives_what_numpy_gives(penalty):
 def test_exponents_outside_one_to_two_are_refused(q):
     with pytest.raises(ValueError, match="q"):
         GroupNorm(q)
+
+
+@pytest.mark.parametrize("q", [1.05, 1.2, 1.5, 1.9])
+def test_prox_in_a_fixed_number_of_steps_is_exact_up_to_the_dual_norm(q):
+    """Near the dual norm the prox is nearly zero; a start far above it would not get there in six steps."""
+    rng = np.random.default_rng(5)
+    blocks = rng.standard_normal((500, 8, 1)) ** 3
+    threshold = (1 - 10.0 ** -rng.uniform(0, 12, (500, 1))) * GroupNorm(q).dual_norm(blocks)
+    error = np.abs(lq_prox.prox_lq_in_steps(blocks, threshold, q) - lq_prox.prox_lq(blocks, threshold, q)).max(
+        axis=(1, 2)
+    )
+    np.testing.assert_array_less(error, 1e-14 / (q - 1) * np.abs(blocks).max(axis=(1, 2)))

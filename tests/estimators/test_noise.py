@@ -9,7 +9,16 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from mixnorm import GroupSVC, GroupSVCCV, SensorSelector, group_svc_path, load, save, stability_selection
+from mixnorm import (
+    GroupSVC,
+    GroupSVCCV,
+    MultiTaskGroupSVC,
+    SensorSelector,
+    group_svc_path,
+    load,
+    save,
+    stability_selection,
+)
 from mixnorm.estimators import quadratic
 from mixnorm.estimators.quadratic import Quadratic
 from mixnorm.execution import SolverOptions, solve, together
@@ -433,3 +442,33 @@ def test_coordinates_of_the_span_change_nothing(monkeypatch):
     assert found[0].alpha_ == found[1].alpha_
     np.testing.assert_allclose(found[0].coef_, found[1].coef_, rtol=0, atol=1e-6 * np.abs(found[1].coef_).max())
     np.testing.assert_allclose(found[0].objective_, found[1].objective_, rtol=1e-9)
+
+
+def light_trials():
+    """40 trials whose weights sum to 1."""
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    return rng.standard_normal((40, 3, 4)) + 0.5 * y[:, None, None], y, np.full(40, 1 / 40)
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda X, y, s, noise: GroupSVC(0.1, penalty="l2", noise=noise).fit(X, y, sample_weight=s).coef_,
+        lambda X, y, s, noise: GroupSVCCV([0.1], penalty="l2", noise=noise).fit(X, y, sample_weight=s).coef_,
+        lambda X, y, s, noise: group_svc_path(X, y, alphas=[0.1], penalty="l2", noise=noise, sample_weight=s).coefs,
+        lambda X, y, s, noise: (
+            MultiTaskGroupSVC(0.1, penalty="l2", noise=noise, rehearse=False)
+            .fit(X, y, subjects=np.repeat(["a", "b"], 20), sample_weight=s)
+            .coef_
+        ),
+    ],
+    ids=["GroupSVC", "GroupSVCCV", "group_svc_path", "MultiTaskGroupSVC"],
+)
+def test_weights_that_leave_evoked_no_trials_are_told_once(fit):
+    X, y, s = light_trials()
+    with pytest.warns(UserWarning, match=r"sample weights .*sum to .*is the same as noise='structured'") as told:
+        coefs = fit(X, y, s, "evoked")
+    assert [one.filename for one in told] == [__file__]
+    np.testing.assert_allclose(coefs, fit(X, y, s, "structured"), rtol=1e-6, atol=1e-9)
+    assert np.abs(fit(X, y, 40 * s, "evoked") - coefs).max() > 1e-3

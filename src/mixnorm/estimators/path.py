@@ -16,7 +16,7 @@ from mixnorm.estimators.objective import (
     warn_unconverged,
 )
 from mixnorm.estimators.quadratic import check_enough_trials
-from mixnorm.estimators.weights import check_both_classes
+from mixnorm.estimators.weights import check_both_classes, warn_light_trials
 from mixnorm.execution import SolverOptions
 
 
@@ -154,6 +154,7 @@ def group_svc_path(
     stack = objective.stack(trials, signs, weights[:, None])
     quadratic = objective.quadratic(stack, weights[:, None])
     check_enough_trials(objective.noise, signs, weights, classes)
+    warn_light_trials(objective.noise, weights, stacklevel=3)
     grid = check_alphas(alphas, stack, quadratic)
     solutions = solve_with(quadratic, stack, grid[:, None, None], SolverOptions(solver, tol, max_iter))
     warn_unconverged(solutions, tol)

@@ -13,7 +13,7 @@ from mixnorm.estimators.linear import LinearSensorClassifier
 from mixnorm.estimators.objective import Objective, check_alpha, largest_alpha, solve_with, warn_unconverged
 from mixnorm.estimators.patterns import haufe_pattern
 from mixnorm.estimators.quadratic import Quadratic, check_enough_trials
-from mixnorm.estimators.weights import adaptive_weights, class_balance
+from mixnorm.estimators.weights import adaptive_weights, class_balance, warn_light_trials
 from mixnorm.execution import SolverOptions
 
 #: ``stacklevel`` of a warning that points to the user's line: the function that warns, `fit`, the decorator of `fit`,
@@ -106,7 +106,9 @@ class GroupSVC(SingleSubject):
         N of the quadratic term: None for the identity (the paper), the name of an estimate from the training trials,
         which is scaled to a mean diagonal of 1 (see `mixnorm.noise`), or a positive definite matrix.
         ``penalty="l2", noise="evoked"`` decodes best from few trials. With a norm, ``noise`` requires
-        ``ridge`` > 0. Within a sensor the columns must be equally spaced samples in order of time.
+        ``ridge`` > 0. Within a sensor the columns must be equally spaced samples in order of time. "evoked" takes the
+        sum of the sample weights as the number of trials; where it is 2 or less, "evoked" is "structured", with a
+        warning.
     ridge : float
         Strength of the quadratic term that is added to a norm; with ``noise=None`` the penalty is then an elastic net.
         It also applies to sensors of weight 0. Must be 0 with ``penalty="l2"``, whose strength is alpha.
@@ -263,6 +265,7 @@ class GroupSVC(SingleSubject):
         )
         quadratic = objective.quadratic(stack, weights[:, None])
         check_enough_trials(objective.noise, signs, weights, self.classes_)
+        warn_light_trials(objective.noise, weights, TO_THE_USER)
         alphas = np.full((1, 1, 1), alpha)
         solution = solve_with(quadratic, stack, alphas, options)[0]
         solved = [solution]

@@ -16,7 +16,7 @@ from mixnorm.estimators.inputs import all_or_nothing, read_training
 from mixnorm.estimators.objective import Objective, check_alphas, solve_with, warn_unconverged
 from mixnorm.estimators.quadratic import Quadratic, check_enough_trials
 from mixnorm.estimators.svc import TO_THE_USER, SingleSubject, second_stage
-from mixnorm.estimators.weights import class_balance
+from mixnorm.estimators.weights import class_balance, warn_light_trials
 from mixnorm.execution import SolverOptions, together_on_device
 
 #: Parameters that may be sequences, in the order of the axes that they add to the grid of alphas.
@@ -215,6 +215,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
         quadratics = _shared([objective.quadratic(stack, own_weights) for objective in objectives])
         if objectives[0].noise is not None:
             self._check_enough_trials(objectives[0].noise, signs, own_weights)
+            warn_light_trials(objectives[0].noise, weights, TO_THE_USER)
         # Copied once for all grids of q, ridge and window share.
         parts = [trials.matrix[fold.test] for fold in folds]
         score = partial(

@@ -1,5 +1,7 @@
 """Weights of trials and of groups: validation, class weights, and the weights of the adaptive norm."""
 
+import warnings
+
 import numpy as np
 from sklearn.utils import compute_class_weight
 
@@ -34,6 +36,19 @@ def check_sample_weight(sample_weight, n_trials: int) -> np.ndarray:
         raise ValueError("sample_weight must not be zero for all trials.")
     # Only the ratios of weights matter, and sums and products of very large weights would overflow.
     return weights / weights.max() if weights.max() > _LARGE else weights
+
+
+def warn_light_trials(noise, weights: np.ndarray, stacklevel: int, whose: str = "") -> None:
+    """Warn if ``noise="evoked"`` sees no response because the weights of the trials, (n,), are small numbers."""
+    # Other estimates depend on the ratios of the weights only.
+    if isinstance(noise, str) and noise == "evoked" and weights.sum() <= 2:
+        warnings.warn(
+            f"The sample weights {whose}sum to {weights.sum():.3g}. noise='evoked' takes this sum as the number of "
+            "trials, and with 2 or fewer it is the same as noise='structured'. Multiply the weights by a constant, so "
+            "that an ordinary trial has weight 1.",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def class_balance(

@@ -39,7 +39,8 @@ def evoked(
 
     scaled to a mean diagonal of 1. Without any visible response, A and B are the identity, and M is N. Because the
     number of trials says how large the noise of a mean is, M depends on the sum of the sample weights: a weight of 2
-    is the trial twice.
+    is the trial twice. Where the sum is 2 or less, nothing is left for the variance of a trial, no response is
+    visible, and M is N.
 
     Parameters
     ----------

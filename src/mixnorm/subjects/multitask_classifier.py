@@ -218,6 +218,7 @@ class MultiTaskClassifier(SubjectClassifier):
         noise = JointNoise.of(given, stack, joint, weights)
         if noise is not None:
             noise.check_enough_trials(self.classes_)
+            noise.warn_light_trials(TO_THE_USER + 1)
         return noise
 
     def _keep_joint(

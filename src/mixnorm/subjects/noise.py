@@ -28,6 +28,7 @@ from mixnorm.core.metric import KroneckerMetric, Metric, SymmetricMetric, join_m
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.objective import as_noise
 from mixnorm.estimators.quadratic import check_enough_trials, check_noise, check_positive_definite
+from mixnorm.estimators.weights import warn_light_trials
 from mixnorm.execution import SolverOptions, few_threads, on_device, solve, together_on_device
 from mixnorm.noise import covariance, estimate, layout_for
 from mixnorm.subjects.classifier import SubjectTrials
@@ -113,6 +114,13 @@ class JointNoise:
             for given, label, rows in zip(self.given, self.data.subjects.labels, self.data.subjects.rows, strict=True):
                 whose = f"of subject {label!r}{where}"
                 check_enough_trials(given, self.data.signs[rows], self.weights[rows, k], classes, whose)
+
+    def warn_light_trials(self, stacklevel: int) -> None:
+        """Warn if the sample weights of a subject are too small for its estimate; one warning names the lightest."""
+        subjects = zip(self.given, self.data.subjects.labels, self.data.subjects.rows, strict=True)
+        own = [(given, self.weights[rows, -1], label) for given, label, rows in subjects]
+        given, weights, label = min(own, key=lambda one: one[1].sum())
+        warn_light_trials(given, weights, stacklevel + 1, f"of subject {label!r} ")
 
     @property
     def is_estimated(self) -> bool:

@@ -34,7 +34,7 @@ from mixnorm.estimators.objective import Objective  # noqa: E402
 from mixnorm.execution import SolverOptions, solve  # noqa: E402
 from mixnorm.solvers import Fista  # noqa: E402
 from mixnorm.subjects.joint import Subjects, joint_stack  # noqa: E402
-from mixnorm.subjects.multitask_cv import _grid_order  # noqa: E402
+from mixnorm.subjects.similarity_grid import grid_order  # noqa: E402
 
 QUESTIONS = ["errp", "uam", "bigp3bci", "q", "subjects"]
 TOL = 1e-6
@@ -105,7 +105,7 @@ def sampled_cells(X, y, subjects, model):
     trials, _ = read_fit(model, X, y)
     labels = Subjects.of(subjects.tolist())
     stack = joint_stack(objective, trials, np.where(y > 0, 1.0, -1.0), np.ones((len(y), 1)), labels)
-    cells = _grid_order(model.alphas_, len(model.similarities_))
+    cells = grid_order(model.alphas_, len(model.similarities_))
     values = (model.alphas_, model.similarities_)
     grids = [values[axis][[cell[axis] for cell in cells]][:, None, None] for axis in (0, 1)]
     solutions = solve(stack, grids[0], SolverOptions("auto", TOL, MOST), grids[1])

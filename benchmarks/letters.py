@@ -15,280 +15,40 @@ matplotlib, docs/letters-calibration.png.
 import argparse
 import csv
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from _letters import PARTIAL, THRESHOLDS, letter, load_uam, posterior_less_sum, uam_unit
+from _letters_statistics import (
+    by_subject,
+    expected_calibration_error,
+    gain,
+    letter_bins,
+    letters_right,
+    mean_and_interval,
+    stopping,
+    table,
+)
 from joblib import Parallel, delayed
 
-from mixnorm import GroupSVCCV
 from mixnorm.eeg import (
     MATRICES,
-    ChannelScaler,
     Decoder,
-    InOrder,
     Stopping,
     default_classifier,
     read_recordings,
     simulated_recording,
     spell,
 )
-from mixnorm.eeg.evidence import FlashEvidence, flash_correlation
-from mixnorm.eeg.spelling import Flashes, follow, true_symbol
 from mixnorm.eeg.spelling_rates import Timing, accuracy_by_repetition, rates
-from mixnorm.estimators.calibration import fit_sigmoid
-from mixnorm.estimators.settings import SETTINGS
-from mixnorm.study.peers import lda, toeplitz_lda
 
 ROOT = Path(__file__).parents[1]
 METHODS = ("svm", "gsvm-2", "svm-noise", "lda", "toeplitz-lda")
 SIZES = (1, 2, 4, 8)
-THRESHOLDS = (0.8, 0.9, 0.95, 0.99)
 SHOWN = (1, 2, 5, 10, 15)
-#: Flashes within repetitions, where symbols were lit by different numbers of flashes.
-PARTIAL = (6, 18, 30)
-BINS = 10
 #: Seconds between flashes and between characters that speeds are stated for; the bundle has no times.
 INTERVAL, PAUSE = 0.175, 2.5
 RUNS = ("AAS010R01", "AAS011R01", "AAS011R02")
-
-
-@dataclass(frozen=True)
-class Trained:
-    """Scores of test trials, and the calibration from held-out training trials."""
-
-    score: np.ndarray
-    evidence: FlashEvidence
-    probability: np.ndarray
-
-
-def load_uam():
-    with np.load(Path(os.environ["MIXNORM_DATA"]) / "uam-p300.npz", allow_pickle=False) as bundle:
-        names = ("X", "y", "subject", "character", "letter", "stimulus")
-        return {name: bundle[name] for name in names}
-
-
-def held_out(make, X, y, groups):
-    """Scores of every trial by a fit that did not see it, on the folds that `GroupSVCCV` uses here."""
-    scores = np.empty(len(y))
-    for train, test in InOrder().split(X, groups=groups):
-        scores[test] = make().fit(X[train], y[train]).decision_function(X[test])
-    return scores
-
-
-def train(method, X, y, groups, codes, tested):
-    """Fit a method on training trials; peers are calibrated on the same folds as our own models."""
-    if method in SETTINGS:
-        model = GroupSVCCV(cv=InOrder(), **SETTINGS[method]).fit(X, y, groups=groups)
-        scores, calibration = model.out_of_fold_scores_, model.calibration()
-    else:
-        folds = list(InOrder().split(X, groups=groups))
-        model = (lda if method == "lda" else toeplitz_lda)(folds).fit(X, y)
-        best = getattr(model, "best_estimator_", model)
-        scores = held_out(lambda: type(best)(**best.get_params()), X, y, groups)
-        calibration = fit_sigmoid(scores, np.where(y == 1, 1.0, -1.0), np.ones(len(y)))
-    evidence = FlashEvidence.of(calibration, flash_correlation(scores, y, codes, groups), len(np.unique(groups)))
-    score = model.decision_function(tested)
-    return Trained(score, evidence, calibration.probability(score))
-
-
-def summed(flashes, speller, count):
-    """The symbol with the largest sum of the raw scores of the flashes that lit it."""
-    members = speller.members.astype(float)
-    places = [speller.codes.index(code) for code in flashes.code[:count].tolist()]
-    return speller.symbols[int(np.argmax(flashes.score[:count] @ members[places]))]
-
-
-def uam_unit(data, subject, seed, size, method, permuted=False):
-    """One subject, split, number of training characters and method: results of every spelled character."""
-    rng = np.random.default_rng([seed, int.from_bytes(str(subject).encode(), "little")])
-    mine = np.flatnonzero(data["subject"] == subject)
-    order = rng.permutation(list(dict.fromkeys(data["character"][mine].tolist())))
-    half = len(order) // 2
-    if size > half:
-        return None
-    learn, test = (mine[np.isin(data["character"][mine], part)] for part in (order[:size], order[half:]))
-    y, codes, groups = (data[name][learn].astype(int) for name in ("y", "stimulus", "character"))
-    if permuted:
-        y = rng.permutation(y)
-    scaler = ChannelScaler().fit(data["X"][learn])
-    X, tested = (scaler.transform(data["X"][part]) for part in (learn, test))
-    trained = train(method, X, y, groups, codes, tested)
-    speller = MATRICES["6x6-rows-first"]
-    letters = []
-    for character in dict.fromkeys(data["character"][test].tolist()):
-        own = data["character"][test] == character
-        part = test[own]
-        flashes = Flashes(
-            data["stimulus"][part].astype(int),
-            trained.score[own],
-            data["y"][part].astype(int),
-            None,
-            str(data["letter"][part][0]),
-            f"{subject}, {character}",
-        )
-        letters.append(letter(flashes, speller, trained.evidence))
-    truth = data["y"][test].astype(float)
-    place = np.minimum((trained.probability * BINS).astype(int), BINS - 1)
-    bins = [np.bincount(place, part, BINS) for part in (np.ones(len(test)), trained.probability, truth)]
-    return {
-        "subject": str(subject),
-        "seed": seed,
-        "size": size,
-        "method": method,
-        "letters": letters,
-        "bins": np.array(bins),
-        "brier": float(np.mean((trained.probability - truth) ** 2)),
-        "correlation": trained.evidence.correlation,
-    }
-
-
-def letter(flashes, speller, evidence):
-    """What is kept of one spelled character."""
-    trace, truth = follow(flashes, speller, evidence), true_symbol(flashes, speller)
-    ends = [trace.after(k) for k in range(1, int(trace.repetitions[-1]) + 1)]
-    independent = follow(flashes, speller, FlashEvidence(evidence.slope, evidence.offset, 0.0))
-    return {
-        "posterior": [speller.symbols[trace.first[end]] == truth for end in ends],
-        "summed": [summed(flashes, speller, end + 1) == truth for end in ends],
-        "probability": [float(trace.probability[end]) for end in ends],
-        "partial_posterior": [speller.symbols[trace.first[count - 1]] == truth for count in PARTIAL],
-        "partial_summed": [summed(flashes, speller, count) == truth for count in PARTIAL],
-        "stops": [stop(trace, speller, truth, threshold) for threshold in THRESHOLDS],
-        "independent_stops": [stop(independent, speller, truth, threshold) for threshold in THRESHOLDS],
-    }
-
-
-def posterior_less_sum(one):
-    """1 where only the posterior is right, −1 where only the summed scores are, at the numbers in `PARTIAL`."""
-    return np.subtract(one["partial_posterior"], one["partial_summed"], dtype=float)
-
-
-def stop(trace, speller, truth, threshold):
-    end, stopped = trace.end(Stopping(threshold))
-    return end + 1, bool(stopped), speller.symbols[trace.first[end]] == truth
-
-
-# ---- statistics over subjects
-
-
-def by_subject(units, value):
-    """{subject: values of all its letters}."""
-    found = {}
-    for unit in units:
-        found.setdefault(unit["subject"], []).extend(value(one) for one in unit["letters"])
-    return {who: np.array(values, dtype=float) for who, values in found.items()}
-
-
-def bootstrap(subjects, statistic, count=2000):
-    """95 % interval of a statistic of a list of subjects, which are drawn with replacement."""
-    rng = np.random.default_rng(0)
-    draws = [statistic(rng.choice(subjects, len(subjects))) for _ in range(count)]
-    return np.percentile([draw for draw in draws if draw is not None], [2.5, 97.5], axis=0)
-
-
-def mean_and_interval(values):
-    """Mean over subjects of their means, and its interval; values: {subject: array}."""
-    means = {who: own.mean(axis=0) for who, own in values.items() if len(own)}
-    names = np.array(sorted(means))
-    low, high = bootstrap(names, lambda drawn: np.mean([means[who] for who in drawn], axis=0))
-    return np.mean([means[who] for who in names], axis=0), low, high
-
-
-def letters_right(units):
-    """Rows (how symbols are chosen, by what, its number, percent right, low, high)."""
-    rows = []
-    for kind in ("summed", "posterior"):
-        for key, by, numbers in ((kind, "repetitions", None), (f"partial_{kind}", "flashes", PARTIAL)):
-            found = mean_and_interval(by_subject(units, lambda one, key=key: one[key]))
-            numbers = numbers or range(1, len(found[0]) + 1)
-            rows += [(kind, by, n, *(round(100 * v, 1) for v in own)) for n, own in zip(numbers, zip(*found))]
-    return rows
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """Stopping at a threshold: share of letters stopped, right among these (interval), flashes, right of all."""
-
-    threshold: float
-    stopped: float
-    right_if_stopped: float
-    low: float
-    high: float
-    flashes: float
-    right: float
-
-
-def stopping(units, which):
-    rows = []
-    for place, threshold in enumerate(THRESHOLDS):
-        found = by_subject(units, lambda one, place=place: one[which][place])
-        sums = {who: np.array([own[:, 1].sum(), (own[:, 1] * own[:, 2]).sum()]) for who, own in found.items()}
-
-        def share(drawn, sums=sums):
-            stopped, right = sum(sums[who] for who in drawn)
-            return right / stopped if stopped else None
-
-        names = np.array(sorted(found))
-        flashes, stopped, right = np.concatenate(list(found.values())).mean(axis=0)
-        low, high = bootstrap(names, share) if stopped else (np.nan, np.nan)
-        rows.append(Stopped(threshold, stopped, share(names) if stopped else np.nan, low, high, flashes, right))
-    return rows
-
-
-@dataclass(frozen=True)
-class Gain:
-    """Letters per minute over those of a fixed number of equal accuracy (interval); flashes needed and used."""
-
-    ratio: float
-    low: float
-    high: float
-    accuracy: float
-    needed: float
-    used: float
-
-
-def gain(units, threshold, interval, pause):
-    place = THRESHOLDS.index(threshold)
-    right = by_subject(units, lambda one: one["posterior"])
-    stops = by_subject(units, lambda one: one["stops"][place])
-    names = np.array(sorted(right))
-
-    def ratio(drawn):
-        curve = np.mean([right[who].mean(axis=0) for who in drawn], axis=0)
-        curve = np.maximum.accumulate(curve) + 1e-9 * np.arange(len(curve))
-        reached = np.mean([stops[who][:, 2].mean() for who in drawn])
-        used = np.mean([stops[who][:, 0].mean() for who in drawn])
-        # where no fixed number is as good, all flashes are counted, which favours the fixed number
-        needed = 12 * np.interp(reached, curve, np.arange(1, len(curve) + 1))
-        return (needed * interval + pause) / (used * interval + pause), reached, needed, used
-
-    low, high = bootstrap(names, lambda drawn: ratio(drawn)[0])
-    found, reached, needed, used = ratio(names)
-    return Gain(found, low, high, reached, needed, used)
-
-
-def expected_calibration_error(bins):
-    n, p, y = bins
-    return float(np.sum(np.abs(p - y)) / n.sum())
-
-
-def letter_bins(units):
-    """Counts, probabilities and right letters in bins of the probability, over all numbers of repetitions; Brier."""
-    p = np.array([q for unit in units for one in unit["letters"] for q in one["probability"]])
-    right = np.array([q for unit in units for one in unit["letters"] for q in one["posterior"]], dtype=float)
-    place = np.minimum((p * BINS).astype(int), BINS - 1)
-    bins = np.array([np.bincount(place, part, BINS) for part in (np.ones(len(p)), p, right)])
-    return bins, float(np.mean((p - right) ** 2))
-
-
-# ---- tables, as Markdown
-
-
-def table(title, heads, rows):
-    print(f"\n{title}\n\n| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
-    for row in rows:
-        print(f"| {' | '.join(row)} |")
 
 
 def named(units, methods=METHODS):

@@ -23,8 +23,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from _letters_statistics import bootstrap, mean_and_interval, table
 from joblib import Parallel, delayed
-from letters import ROOT, bootstrap, mean_and_interval, table
+from letters import ROOT
 
 from mixnorm.eeg import (
     MATRICES,

@@ -22,13 +22,14 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from _letters import held_out, letter, load_uam, train
+from _letters_statistics import bootstrap, table
 from joblib import Parallel, delayed
-from letters import bootstrap, held_out, letter, load_uam, table, train
 
 from mixnorm import MultiTaskGroupSVCCV
 from mixnorm.eeg import MATRICES, ChannelScaler, InOrder
 from mixnorm.eeg.evidence import FlashEvidence, flash_correlation
-from mixnorm.eeg.spelling import Flashes
+from mixnorm.eeg.flashes import Flashes
 from mixnorm.estimators.calibration import fit_sigmoid
 
 METHODS = ("svm", "svm-noise", "no-labels", "adapt")

@@ -24,7 +24,8 @@ from mixnorm.eeg import (
     spell,
 )
 from mixnorm.eeg.evidence import USUAL_CORRELATION, FlashEvidence
-from mixnorm.eeg.spelling import Flashes, Spelled, Trace, follow, spell_character, speller_of, true_symbol
+from mixnorm.eeg.flashes import Flashes, speller_of, true_symbol
+from mixnorm.eeg.spelling import Spelled, Trace, follow, spell_character
 from mixnorm.eeg.spelling_rates import Timing, accuracy_by_repetition, rates
 from spellers import easy_recording, push_in_chunks, spelling_of, with_events
 

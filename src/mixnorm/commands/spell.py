@@ -32,7 +32,7 @@ from mixnorm.eeg import (
     read_recordings,
     spell,
 )
-from mixnorm.eeg.spelling import speller_of
+from mixnorm.eeg.flashes import speller_of
 from mixnorm.eeg.spelling_rates import (
     Rates,
     Timing,

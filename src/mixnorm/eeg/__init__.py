@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from mixnorm.eeg.cohort import CohortDecoder
-from mixnorm.eeg.decoder import Decoder, default_classifier
+from mixnorm.eeg.decoder import Decoder
+from mixnorm.eeg.default_classifier import default_classifier
 from mixnorm.eeg.design import Design, default_preparation, prepare
 from mixnorm.eeg.event_scores import Scores
 from mixnorm.eeg.events import Events

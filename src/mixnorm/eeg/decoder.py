@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from mixnorm.eeg.amplitudes import check_unit_of
 from mixnorm.eeg.cutting import cut, faults_in
-from mixnorm.eeg.decoder_schema import NESTED, check_decoder, nested_classifier, scaler_arrays, scaler_from
+from mixnorm.eeg.decoder_archive import fields_from_archive, to_archive
+from mixnorm.eeg.default_classifier import default_classifier
 from mixnorm.eeg.design import Design, default_preparation, prepare
 from mixnorm.eeg.event_scores import Scores
 from mixnorm.eeg.evidence import USUAL_CORRELATION, FlashEvidence, flash_correlation
@@ -22,50 +23,8 @@ from mixnorm.eeg.readers.dispatch import read_recording
 from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
 from mixnorm.eeg.scaling import ChannelScaler
 from mixnorm.eeg.sources import as_recordings
-from mixnorm.eeg.splitting import InOrder, fitted
+from mixnorm.eeg.splitting import fitted
 from mixnorm.eeg.training import Training
-from mixnorm.estimators.settings import SETTINGS
-from mixnorm.estimators.svc import GroupSVC
-from mixnorm.estimators.svc_cv import GroupSVCCV
-
-# A model file can name only these classes: loading must not execute what the file chooses.
-_CLASSIFIERS = {"GroupSVC": GroupSVC, "GroupSVCCV": GroupSVCCV}
-
-
-def default_classifier(method: str = "svm-noise", **options: Any) -> GroupSVCCV:
-    """Return `GroupSVCCV` with inner folds that keep the trials of a character together (`InOrder`).
-
-    Parameters
-    ----------
-    method : str
-        One of `mixnorm.estimators.settings.SETTINGS`. The default, an SVM with ``noise="evoked"``,
-        decodes best from few trials; it uses all electrodes.
-    **options : dict
-        Other parameters of `GroupSVCCV`.
-
-    Returns
-    -------
-    GroupSVCCV
-        Not fitted yet.
-
-    See Also
-    --------
-    Decoder.fit : Uses it by default.
-    mixnorm.GroupSVCCV : Its parameters.
-
-    Examples
-    --------
-    >>> from mixnorm.eeg import default_classifier
-    >>> model = default_classifier(max_sensors=8)
-    >>> model.penalty, model.noise, model.cv
-    ('l2', 'evoked', InOrder(n_splits=3))
-    """
-    if method not in SETTINGS:
-        raise ValueError(
-            f"Invalid value for the 'method' parameter. Allowed values are {', '.join(map(repr, SETTINGS))}, but got "
-            f"{method!r} instead."
-        )
-    return GroupSVCCV(**({"cv": InOrder()} | SETTINGS[method] | options))
 
 
 @dataclass(frozen=True)
@@ -384,44 +343,12 @@ class Decoder:
 
     def _to_archive(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         """Header (plain JSON) and arrays for `mixnorm.save`; the classifier's own are nested."""
-        inner, arrays = self.classifier._to_archive()
-        header = {
-            "preparation": self.preparation.to_dict(),
-            "sfreq": None if np.isnan(self.sfreq) else self.sfreq,  # an epoch of one sample has no rate
-            "ch_names": list(self.ch_names),
-            "feature_names": list(self.feature_names),
-            "unit": "µV",
-            "training": None if self.training is None else self.training.to_dict(),
-            "flash_correlation": self.flash_correlation,
-            "n_characters": self.n_characters,
-        }
-        own = {"times": self.times, **scaler_arrays(self.scaler, "scaler/")}
-        check_decoder(header | own, self.classifier)
-        # after the check, which is for the values of the decoder itself
-        header |= {"classifier_class": type(self.classifier).__name__, "classifier": inner}
-        return header, own | {f"{NESTED}{name}": array for name, array in arrays.items()}
+        return to_archive(self)
 
     @classmethod
     def _from_archive(cls, header: dict[str, Any], arrays: dict[str, NDArray]) -> Decoder:
-        """The decoder that `_to_archive` described; everything is checked before it is used (`check_decoder`)."""
-        values = {key: value for key, value in header.items() if key not in ("classifier", "classifier_class")}
-        values |= {key: array for key, array in arrays.items() if not key.startswith(NESTED)}
-        nested = {key.removeprefix(NESTED): array for key, array in arrays.items() if key.startswith(NESTED)}
-        classifier = nested_classifier(header, nested, _CLASSIFIERS)
-        check_decoder(values, classifier)
-        preparation = Preparation.from_dict(values["preparation"])
-        return cls(
-            preparation=preparation,
-            sfreq=np.nan if values["sfreq"] is None else float(values["sfreq"]),
-            ch_names=tuple(values["ch_names"]),
-            feature_names=tuple(values["feature_names"]),
-            times=values["times"],
-            scaler=scaler_from(preparation, values, "scaler/"),
-            classifier=classifier,
-            flash_correlation=values.get("flash_correlation", USUAL_CORRELATION),  # not in earlier versions
-            n_characters=values.get("n_characters"),
-            training=None if values.get("training") is None else Training.from_dict(values["training"]),
-        )
+        """The decoder that `_to_archive` described; everything is checked before it is used."""
+        return cls(**fields_from_archive(header, arrays))
 
 
 def _correlation(model: Any, design: Design) -> float:

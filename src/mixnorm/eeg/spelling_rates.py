@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from mixnorm.eeg.flashes import Flashes
 from mixnorm.eeg.speller import Speller
-from mixnorm.eeg.spelling import Flashes, Spelled, Stopping
+from mixnorm.eeg.spelling import Spelled, Stopping
 
 #: Thresholds of the table by threshold.
 THRESHOLDS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.99)

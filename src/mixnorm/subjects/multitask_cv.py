@@ -6,16 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter
 
-from mixnorm.core.arrays import like
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.estimators.calibration import (
-    both_classes,
-    held_out_scores,
-    join_held_out,
-    plain,
-    read_calibration,
-    sigmoid,
-)
 from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected, warn_zero_choice
 from mixnorm.estimators.folds import Divisions, Fold, cv_routing, route
 from mixnorm.estimators.inputs import all_or_nothing
@@ -25,18 +16,12 @@ from mixnorm.estimators.svc_cv import as_list
 from mixnorm.execution import SolverOptions
 from mixnorm.subjects.classifier import SubjectTrials, check_scores, fewest_of_a_class, score_subjects, split_subjects
 from mixnorm.subjects.joint import joint_stack
-from mixnorm.subjects.multitask import check_similarity
-from mixnorm.subjects.multitask_classifier import MultiTaskClassifier
 from mixnorm.subjects.noise import JointNoise, solve_joint
-
-#: Smallest and largest positive similarity of an automatic grid. The unit is the mean square of the features divided
-#: by the number of subjects T, the curvature of one subject's loss: at 1 both terms have about the same influence.
-SIMILARITY_RANGE = (1e-2, 1e2)
-#: The same for ℓ2 with noise, in units of alpha/2 (see `similarity_table`).
-RATIO_RANGE = (0.3, 100.0)
+from mixnorm.subjects.probabilities import SubjectProbabilities
+from mixnorm.subjects.similarity_grid import grid_order, similarity_table
 
 
-class MultiTaskGroupSVCCV(MultiTaskClassifier):
+class MultiTaskGroupSVCCV(SubjectProbabilities):
     r"""`MultiTaskGroupSVC` with alpha and similarity chosen by cross-validation within each subject.
 
     All folds and the refit on all trials form one stack, which is solved at every (alpha, similarity) of the grid,
@@ -88,7 +73,8 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         score is within one standard error over folds of the best, the one nearest to their centre. With few trials per
         subject, many grid points have indistinguishable scores, and the one that scores best by chance is often at the
         edge of this region. "best": the best mean score (among scores within 1e-12 the sparser model, then the larger
-        similarity). "1se": the largest alpha within one standard error of the best.
+        similarity). "1se": the largest alpha within one standard error of the best. A point at which the refit on all
+        trials selects no sensor, but the model of a fold does, is not chosen.
     max_sensors : int or None
         Only models with at most this many sensors are considered.
     rehearse : bool
@@ -277,7 +263,7 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         table = similarity_table(self.similarities, alphas, stack, noise is not None)
         self.similarities_ = table if table.shape[1] > 1 else table[:, 0]
         table = np.broadcast_to(table, (len(table), len(alphas)))
-        cells = _grid_order(alphas, len(table))
+        cells = grid_order(alphas, len(table))
         alpha_of = np.array([alphas[a] for a, _ in cells])
         similarity_of = np.array([table[s, a] for a, s in cells])
         grids = [np.repeat(values[:, None, None], stack.shape[-1], axis=2) for values in (alpha_of, similarity_of)]
@@ -310,49 +296,6 @@ class MultiTaskGroupSVCCV(MultiTaskClassifier):
         similarities = np.broadcast_to(table, (len(table), len(alphas)))
         self.alpha_, self.similarity_ = float(alphas[a]), float(similarities[order[s], a])
         return candidates[order[s]], a
-
-    def _calibrate(self, joint: SubjectTrials, folds: list[Fold], chosen: Solution) -> None:
-        """Fit a sigmoid to the held-out scores of each subject, and one to those of all."""
-        parts = []
-        for t, rows in enumerate(joint.subjects.rows):
-            own = [Fold(fold.train[rows], fold.test[rows]) for fold in folds]
-            models = chosen.W[0, t, :, :-1], chosen.b[0, t, :-1]
-            parts.append(held_out_scores(joint.trials.matrix[rows], own, models).of_trials(rows))
-        labels = [*joint.subjects.labels, None]
-        found = [part.calibration(joint.signs, joint.weights) for part in (*parts, join_held_out(parts))]
-        self.calibrations_ = {label: plain(one) for label, one in zip(labels, found, strict=True)}
-
-    def _put(self, subject, w: np.ndarray, b: float) -> None:
-        """A classifier that takes the place of another one does not keep its sigmoid."""
-        super()._put(subject, w, b)
-        getattr(self, "calibrations_", {}).pop(subject, None)
-
-    def predict_proba(self, X, subjects=None) -> np.ndarray:
-        """Return the probabilities of both classes, in the order of ``classes_``.
-
-        The sigmoid of each subject is fitted to the held-out scores of its own trials; a subject that was not in the
-        joint fit gets the one of all subjects. `predict` remains the sign of the score.
-
-        Parameters
-        ----------
-        X : array of shape (n, d) or (n, channels, times), DataFrame, or mne.Epochs
-            The trials, as for `decision_function`.
-        subjects : array of n labels, one label for all trials, or None
-            The subjects that the trials belong to, as for `decision_function`.
-
-        Returns
-        -------
-        ndarray of shape (n, 2)
-            One row per trial; the rows sum to 1.
-        """
-        scores = self.decision_function(X, subjects)
-        known = getattr(self, "calibrations_", {None: None})  # a model file of an earlier version has none
-        labels = self._labels_at_predict(subjects, scores.shape[0])
-        own = {label: read_calibration(self, known[label if label in known else None]) for label in set(labels)}
-        slope, intercept = (
-            like(scores, np.array([getattr(own[label], name) for label in labels])) for name in ("slope", "intercept")
-        )
-        return both_classes(sigmoid(slope * scores + intercept))
 
     def _rule(self) -> str:
         """Return the rule that is meant by "auto".
@@ -412,44 +355,6 @@ class _Scorer:
             check_scores(scores, self.data.subjects, self.scoring, k)
             columns.append(scores.mean(axis=1))
         return np.stack(columns, axis=1)
-
-
-def similarity_table(similarities, alphas: np.ndarray, stack: Stack, has_noise: bool) -> np.ndarray:
-    """Return the similarities (S, 1), or (S, A) where there is another one for every alpha.
-
-    As given, or 0 and a log grid: for ℓ2 with noise in units of alpha/2, otherwise in units of mean(x²)/T. In the
-    limit of a large alpha, ℓ2 with noise gives v_t ∝ δ_t + (2 similarity/alpha) δ̄, where δ_t is the difference of the
-    class means of subject t in white coordinates: what a subject takes over from the others depends on the ratio.
-    """
-    if isinstance(similarities, int | np.integer) and not isinstance(similarities, bool):
-        if similarities < 1:
-            raise ValueError(
-                f"Invalid value for the 'similarities' parameter. Allowed are numbers from 1, but got {similarities}."
-            )
-        if has_noise and not stack.penalty.is_norm:
-            ratios = np.concatenate([[0.0], np.geomspace(*RATIO_RANGE, similarities - 1)])
-            return ratios[:, None] * alphas / 2
-        used = stack.trial_weight[0, :, :, -1]
-        square = float(np.einsum("tn,tnd,tnd->", used, stack.X[0], stack.X[0])) / stack.shape[3]
-        unit = (square if square > 0 else 1.0) / stack.shape[1]
-        return np.concatenate([[0.0], unit * np.geomspace(*SIMILARITY_RANGE, similarities - 1)])[:, None]
-    values = np.asarray(similarities, dtype=float)
-    if values.ndim != 1 or not len(values):
-        raise ValueError("similarities must be a number or a non-empty sequence of numbers.")
-    return np.array([check_similarity(value) for value in values.tolist()])[:, None]
-
-
-def _grid_order(alphas: np.ndarray, n_similarities: int) -> list[tuple[int, int]]:
-    """Return the indices (alpha, similarity) of all grid points from the largest alpha down.
-
-    The similarities alternate between increasing and decreasing order. Each point is then a neighbour of the one
-    before it, whose solution is the starting point of the solver.
-    """
-    cells = []
-    for turn, a in enumerate(np.argsort(-alphas, kind="stable").tolist()):
-        places = range(n_similarities)
-        cells += [(a, s) for s in (places if turn % 2 == 0 else reversed(places))]
-    return cells
 
 
 def _rows_of(params: dict, data: SubjectTrials, joint: SubjectTrials) -> dict:

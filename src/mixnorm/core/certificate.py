@@ -74,6 +74,7 @@ def certify(stack: Stack, W: Array, b: Array) -> Certificate:
     W, b, scores = polish(stack, W, b)
     primal = stack.objective(W, scores)
     a = stack.dual_variable(scores)
+    # Scaling meets every inequality but restores no equality: those of intercepts and unpenalised groups come first.
     if not stack.has_unpenalised:
         v, dual = _bound(stack, W, balance(a, stack.y[..., None]) if stack.fit_intercept else a)
     else:
@@ -117,6 +118,7 @@ def rounding_error(stack: Stack, W: Array, b: Array, scores: Array, primal: Arra
     size = length * xp.sqrt(xp.sum(W**2, axis=(1, 2))) + xp.sqrt(xp.sum(b**2, axis=1))
     error = primal + 2 * xp.sqrt(loss) * size
     if stack.has_quadratic:
+        # Subjects that are nearly alike: the deviation is a small difference of large numbers.
         deviation = stack.deviation(W)
         spread, held = (xp.sqrt(xp.sum(part**2, axis=(1, 2))) for part in (deviation, deviation - stack.mapped(W)))
         error = error + 2 * stack.similarity * spread * held
@@ -189,6 +191,7 @@ def _best_dual(stack: Stack, W: Array, deviation: Array | None, a: Array, v: Arr
             S1 = S1 - 2 * stack.similarity * xp.sum(stack.deviation(W) * stack.center, axis=(1, 2))
     if stack.penalty.is_norm:
         largest = _excess(stack, v)
+        # Where v = 0 there is no limit: a huge number and not infinity, which times 0 would be NaN.
         kappa_max = 1 / xp.where(largest > 0, largest, 1e-300)
     else:
         norms, limit = _norms_and_limits(stack, v)

@@ -213,7 +213,7 @@ class Stack:
         """v_t = R_t w_t, (B, T, D, K)."""
         return W if self.metric is None else self.metric.apply(W)
 
-    def drawn(self, deviation: Array) -> Array:
+    def mapped_back(self, deviation: Array) -> Array:
         """R_t' times a deviation, (B, T, d, K): half the gradient of its square."""
         return deviation if self.metric is None else self.metric.adjoint(deviation)
 
@@ -235,9 +235,9 @@ class Stack:
 
     def quadratic_gradient(self, W: Array) -> Array:
         """2 similarity R_t'(v_t − v̄) + ridge R_t'v_t, (B, T, d, K)."""
-        gradient = 2 * self.similarity[:, None, None, :] * self.drawn(self.deviation(W))
+        gradient = 2 * self.similarity[:, None, None, :] * self.mapped_back(self.deviation(W))
         if self.ridge is not None:
-            gradient = gradient + self.ridge[:, None, None, :] * self.drawn(self.mapped(W))
+            gradient = gradient + self.ridge[:, None, None, :] * self.mapped_back(self.mapped(W))
         return gradient
 
     def smooth(self, W: Array, scores: Array) -> Array:

@@ -99,6 +99,7 @@ class _FreeCoordinates:
         D = H.copy()
         if T > 1 or not self.to_mean:
             D[:, J, J] += 2 * self.similarity * square
+        # Features may be collinear, and trials beyond the margin leave no curvature: the step of least norm is taken.
         inverse = np.linalg.pinv(D, rcond=p * np.finfo(float).eps, hermitian=True)
         right = -gradient
         if self.to_mean and T > 1 and self.similarity > 0:
@@ -152,7 +153,7 @@ def equality_residual(stack: Stack, W: Array, b: Array, a: Array) -> tuple[Array
     sum: what a large similarity leaves of the difference between subjects has no part in it.
     """
     a_new = np.array(to_numpy(a))
-    slope, size = to_numpy(stack.quadratic_gradient(W)), to_numpy(_terms_of_drawn(stack, W))
+    slope, size = to_numpy(stack.quadratic_gradient(W)), to_numpy(_size_of_terms(stack, W))
     lacks, w, c = np.zeros((2, a.shape[0], a.shape[-1])), to_numpy(W), to_numpy(b)
     for i in range(a.shape[0]):
         for k in range(a.shape[-1]):
@@ -195,7 +196,7 @@ def _lack(residual: np.ndarray, scale: np.ndarray, theta: np.ndarray) -> float:
     return float(2 * np.sum(residual * np.abs(theta))) if np.all(residual <= _SMALL * scale) else np.inf
 
 
-def _terms_of_drawn(stack: Stack, W: Array) -> Array:
+def _size_of_terms(stack: Stack, W: Array) -> Array:
     """The size of what is added up in R_t'(R_t w_t − v̄), (B, T, d, K): its rounding is in proportion to it.
 
     Subjects with a large similarity are nearly alike, and the deviation is a small difference of large numbers.
@@ -243,6 +244,7 @@ def _newton(free: _FreeCoordinates, loss, offset: np.ndarray, theta: np.ndarray)
     def gradient_at(theta):
         return free.gradient(theta, loss.dual_variable(offset + free.scores(theta), free.weight))
 
+    # The loss is piecewise quadratic: once the right trials are inside the margin, one full step ends it.
     current = value(theta)
     for _ in range(_MAX_NEWTON):
         gradient = gradient_at(theta)

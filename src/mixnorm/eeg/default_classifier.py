@@ -40,4 +40,5 @@ def default_classifier(method: str = "svm-noise", **options: Any) -> GroupSVCCV:
             f"Invalid value for the 'method' parameter. Allowed values are {', '.join(map(repr, SETTINGS))}, but got "
             f"{method!r} instead."
         )
+    # Folds of whole characters: flashes of one character overlap in time, so that they must not be divided.
     return GroupSVCCV(**({"cv": InOrder()} | SETTINGS[method] | options))

@@ -53,6 +53,7 @@ def divide_into_characters(recording: Recording | EpochedRecording, scores: Scor
         )
     epochs = isinstance(recording, EpochedRecording)
     whose = zip(recording.subject, recording.session, strict=True) if epochs else [("", "")] * len(scores)
+    # Epochs can be of several subjects and sessions, each of which numbers its characters from the start.
     labels = [(str(who), str(when), int(number)) for (who, when), number in zip(whose, scores.character, strict=True)]
     letters = getattr(recording, "letter", None)
     found = []
@@ -87,6 +88,7 @@ def check_codes(recording: Recording | EpochedRecording, speller: Speller) -> No
 
 def true_symbol(flashes: Flashes, speller: Speller) -> str | None:
     """The attended symbol: as the recording names it, else from the labels of the flashes; None if not known."""
+    # A letter is known even where flashes have no labels. Files differ in upper and lower case.
     if flashes.letter is not None:
         return next((symbol for symbol in speller.symbols if symbol.upper() == flashes.letter.upper()), None)
     target = {}
@@ -105,6 +107,7 @@ def speller_of(recording: Recording | EpochedRecording) -> Speller | None:
     events = recording.events
     n = len(events)
     about = events.target, events.stimulus, events.character, np.full(n, ""), LeftOut.nothing(n)
+    # The scores are not used: only the division into characters is.
     scores = Scores(events.onset.astype(float), np.zeros(n), *about)
     if np.any(events.stimulus == UNKNOWN) or np.any(events.target == UNKNOWN):
         return None

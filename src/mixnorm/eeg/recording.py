@@ -217,6 +217,7 @@ class EpochedRecording:
     @property
     def sfreq(self) -> float:
         """Samples per second within an epoch; NaN for a single sample."""
+        # the median, because times read from a file are rounded
         return float(1 / np.median(np.diff(self.times))) if len(self.times) > 1 else float("nan")
 
     def without(self, names: Sequence[str]) -> EpochedRecording:
@@ -282,6 +283,7 @@ def positions_or_ideal(ch_names: Sequence[str], known: NDArray[np.float64] | Non
 
 
 def _others(recording: Recording | EpochedRecording, names: Sequence[str]) -> list[str]:
+    # A channel that is left out already, for example as flat, may be named again.
     missing = [name for name in names if name not in recording.ch_names and name not in recording.excluded]
     if missing:
         raise RecordingError(

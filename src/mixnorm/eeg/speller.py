@@ -102,6 +102,7 @@ class Speller:
                 raise SpellerError(f"{name}: '{what}' must give {needed} codes, one for each, but gives {len(given)}.")
         sets = {code: tuple(row) for code, row in zip(rows, symbols, strict=True)}
         down = {code: tuple(column) for code, column in zip(columns, zip(*symbols, strict=True), strict=True)}
+        # A dict keeps one of two equal codes: codes that occur twice are found by counting.
         repeated = sorted(set(sets) & set(down))
         if len(sets) < len(rows) or len(down) < len(columns) or repeated:
             raise SpellerError(f"{name}: every row and column needs a flash code of its own; check {rows}, {columns}.")
@@ -148,6 +149,7 @@ class Speller:
         """
         if name in MATRICES:
             return MATRICES[name]
+        # A .toml that does not exist is a missing file, and not an unknown matrix.
         if name.endswith(".toml") or Path(name).exists():
             return read_speller(name)
         raise SpellerError(f"Unknown matrix {name!r}; there are {', '.join(MATRICES)}, or give a .toml file.")
@@ -266,6 +268,7 @@ def read_speller(path: str | Path) -> Speller:
         if not isinstance(content[key], list):
             raise SpellerError(f"{path}: {key!r} must be a list, but is {content[key]!r}.")
     for key in ("rows", "columns"):
+        # true is an integer in Python, but no flash code
         odd = [code for code in content[key] if not isinstance(code, int) or isinstance(code, bool)]
         if odd:
             raise SpellerError(f"{path}: {key!r} must hold flash codes (integers), but holds {odd[0]!r}.")
@@ -277,6 +280,7 @@ def _codes(table: Any, path: str | Path) -> dict[int, Sequence[str]]:
         raise SpellerError(f"{path}: [codes] must be a table from flash code to symbols, but is {table!r}.")
     codes: dict[int, Sequence[str]] = {}
     for key, own in table.items():
+        # keys of TOML are always strings
         if not key.lstrip("-").isdigit():
             raise SpellerError(f"{path}: a key of [codes] must be a flash code (an integer), but got {key!r}.")
         if not (isinstance(own, str) or (isinstance(own, list) and all(isinstance(one, str) for one in own))):

@@ -223,9 +223,11 @@ def spell(
     """
     evidence, stopping = decoder.evidence, stopping or Stopping()
     if learner is not None:
+        # before minutes of scoring
         learner.check_decoder(decoder)
     spelled: list[Spelled] = []
     for recording in recordings:
+        # The context of a letter is the text of its own recording.
         text: list[str] = []
         check_codes(recording, speller)
         found = divide_into_characters(recording, decoder.predict(recording))
@@ -233,11 +235,13 @@ def spell(
         for flashes in found:
             before = None if prior is None else prior.probabilities(text)
             if learner is not None:
+                # Scored again: the classifier has changed since the recording was scored.
                 own = trials[flashes.event]
                 flashes = replace(flashes, score=np.array([learner.score_trial(trial) for trial in own]))
                 evidence = learner.decoder.evidence
             one = spell_character(flashes, speller, evidence, stopping, before)
             if learner is not None:
+                # Only flashes that were used: a speller that stops early would not have shown the others.
                 learner.add(own[: one.n_flashes], flashes.code[: one.n_flashes], speller, before)
             text.append(one.symbol)
             spelled.append(one)
@@ -279,6 +283,7 @@ def follow(
 ) -> Trace:
     """The posterior after every flash. A repetition is complete when every code that occurs was shown once more."""
     posterior = Posterior(speller, evidence, prior)
+    # The codes of this character and not those of the speller: a run may leave some out.
     shown = frozenset(flashes.code.tolist())
     rows = []
     for code, score in zip(flashes.code.tolist(), flashes.score.tolist(), strict=True):

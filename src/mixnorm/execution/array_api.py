@@ -16,6 +16,7 @@ _FITTED = ("classes_", "coef_", "intercept_", "path_coefs_", "path_intercepts_",
 
 def foreign_array(X) -> Array | None:
     """Return X if it is an array of a library other than NumPy and array API dispatch is enabled; otherwise None."""
+    # Without dispatch scikit-learn itself converts X to NumPy, and results are NumPy arrays as in its own estimators.
     other = is_array(X) and not is_numpy_array(X)
     return X if other and get_config()["array_api_dispatch"] else None
 

@@ -47,6 +47,7 @@ def use_device(device: str | None) -> Iterator[None]:
     >>> with use_device("cpu"):  # or "cuda"
     ...     model = GroupSVCCV().fit(X, y)
     """
+    # "cpu" ends the effect of an outer context, so that a part of the work can stay on the host.
     with sending(None if device in (None, "cpu") else _sender(device)):
         yield
 

@@ -106,6 +106,7 @@ class AdaptationProblem:
         solutions = self._finite(stack, strengths[finite])
         for j, solution in zip(np.flatnonzero(finite), solutions, strict=True):
             W[j, features], b[j] = solution.W[0, 0], solution.b[0, 0]
+        # At strength ∞ only the intercept is left to be fitted, which needs no solver.
         W[~finite], b[~finite] = self.center[:, None], self._intercept(stack, features)
         return W, b
 
@@ -133,6 +134,7 @@ class AdaptationProblem:
         if not len(strengths):
             return []
         shape = (len(strengths), 1, stack.shape[-1])
+        # A strength is the similarity to a fixed centre, so that all strengths are one path of the solver.
         similarities = np.broadcast_to(strengths[:, None, None], shape)
         options = self.options
         if self.rough:
@@ -242,6 +244,7 @@ def _folds(signs: np.ndarray, weights: np.ndarray) -> list[Fold]:
     if n_folds < 2:
         return []
     folds = []
+    # Fixed seeds: the same trials must give the same classifier.
     for seed in range(_REPEATS):
         splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
         for parts in splitter.split(used, signs[used]):

@@ -94,11 +94,13 @@ class _Baseline(SubjectClassifier):
         """Fit one classifier to the subjects of a part; return its scored grid and the index of the chosen alpha."""
         rows, objective = np.sort(np.concatenate(part.rows)), Objective.of(self, self.q)
         own = data.take(part.labels)
+        # The same folds for all parts, so that pooled and separate classifiers are scored on the same trials.
         folds = [Fold(fold.train[rows], fold.test[rows]) for fold in folds]
         params = {
             name: np.asarray(v)[rows] if np.shape(v)[:1] == data.signs.shape else v for name, v in params.items()
         }
         stack = objective.stack(own.trials, own.signs, self._columns(own, folds))
+        # An automatic grid starts at alpha_max, which differs between subjects.
         alphas = check_alphas(self.alphas, stack)
         solutions = solve(stack, np.repeat(alphas[:, None, None], stack.shape[-1], axis=2), SolverOptions.of(self))
         labels = self.classes_[(own.signs > 0).astype(int)]
@@ -109,6 +111,7 @@ class _Baseline(SubjectClassifier):
             b = np.stack([np.repeat(s.b[0, :, k], len(part.labels), axis=0) for s in solutions])
             by_subject = score_subjects(own, labels, fold, (W, b), self.scoring, params)
             check_scores(by_subject, own.subjects, self.scoring, k)
+            # Over subjects and not over trials: a subject with many trials must not decide for the others.
             scores.append(by_subject.mean(axis=1))
         found = Choice(stack, alphas, solutions, np.stack(scores, axis=1), count_selected(stack, solutions))
         warn_unconverged(solutions, self.tol)

@@ -51,6 +51,7 @@ class SubjectClassifier(LinearSensorClassifier):
     def subjects_(self) -> np.ndarray:
         """Labels of the subjects, in the order of the rows of ``coef_``."""
         check_is_fitted(self)
+        # An array of labels of different types would be one of strings, and one of tuples a matrix.
         labels = np.empty(len(self._labels), dtype=object)
         labels[:] = self._labels
         plain = np.array(self._labels) if len({type(label) for label in self._labels}) == 1 else labels
@@ -82,6 +83,7 @@ class SubjectClassifier(LinearSensorClassifier):
         for label, rows in zip(by_label.labels, by_label.rows, strict=True):
             w, b = self._classifier_of(label)
             scores.append(xp.matmul(xp.take(matrix, like(matrix, rows, dtype=xp.int64), axis=0), w) + b)
+        # from the order of the subjects back to that of the trials
         order = np.argsort(np.concatenate(by_label.rows))
         return xp.take(xp.concat(scores), like(matrix, order, dtype=xp.int64))
 
@@ -135,6 +137,7 @@ class SubjectClassifier(LinearSensorClassifier):
         if subjects is None:
             # None is not a valid label, and so selects the mean classifier.
             return [getattr(self, "_newcomer", None)] * n_trials
+        # A tuple can be the label of one subject as well as one label for each trial.
         if isinstance(subjects, tuple) and subjects in self._labels:
             return [subjects] * n_trials
         labels = subject_labels(subjects, n_trials)
@@ -205,6 +208,7 @@ def split_subjects(cv, data: SubjectTrials, labels: np.ndarray, params: dict) ->
     the test part of every fold must contain both classes of every subject.
     """
     n, matrix, parts = len(labels), data.trials.matrix, []
+    # Listed splits have the numbers of trials of all subjects, and cannot be asked for those of one subject.
     if not hasattr(cv, "split") and np.iterable(cv):
         folds = split_folds(list(cv), matrix, labels, params)
     else:
@@ -214,6 +218,7 @@ def split_subjects(cv, data: SubjectTrials, labels: np.ndarray, params: dict) ->
             parts.append([_widen(fold, rows, n) for fold in folds])
         return _merge(parts, data.subjects.labels)
     for label, rows in zip(data.subjects.labels, data.subjects.rows, strict=True):
+        # As for the AUC, whatever the scoring: every subject is scored by itself, in every fold.
         check_fold_classes(folds, labels, "roc_auc", rows, f"of subject {label!r} ")
     return folds
 

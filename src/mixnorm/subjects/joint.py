@@ -27,6 +27,7 @@ class Subjects:
     @classmethod
     def of(cls, labels: list) -> "Subjects":
         """Collect the trials of each subject, given the label of every trial."""
+        # In order of first appearance: labels of different types cannot be sorted.
         place = {label: t for t, label in enumerate(dict.fromkeys(labels))}
         codes = np.array([place[label] for label in labels])
         return cls(list(place), [np.flatnonzero(codes == t) for t in range(len(place))])
@@ -57,8 +58,10 @@ def subject_labels(subjects, n_trials: int | None = None) -> list | None:
     if getattr(subjects, "ndim", 1) != 1:
         raise ValueError(f"subjects must hold one label per trial, but its shape is {subjects.shape}.")
     labels = subjects.tolist() if hasattr(subjects, "tolist") else list(subjects)
+    # Plain values, so that labels are the same in a model that was saved and loaded.
     labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
     for trial, label in enumerate(labels):
+        # NaN is not equal to itself: every trial of such a label would be a subject of its own.
         if label is None or (isinstance(label, float) and not np.isfinite(label)):
             raise ValueError(f"subjects must hold a label for every trial, but that of trial {trial} is {label}.")
         if not isinstance(label, Hashable):
@@ -85,6 +88,7 @@ def check_asymmetric(asymmetric, subjects: Subjects) -> list:
     """Return the labels listed in ``asymmetric``; each must have trials, and at least one subject must be unlisted."""
     if asymmetric is None:
         return []
+    # A string is a sequence of letters, which would be taken for the labels.
     if isinstance(asymmetric, str):
         raise ValueError(f"asymmetric must be a list of subjects, but got {asymmetric!r}.")
     listed = subject_labels(asymmetric)
@@ -123,6 +127,7 @@ def joint_stack(
 ) -> Stack:
     """Return K joint problems over the subjects, for weights (n, K); alpha and similarity are set later."""
     single = objective.stack(trials, signs, weights)
+    # Padding has weight 0 and so no influence. Its label is 1, because every y is −1 or +1.
     stack = replace(
         single,
         X=subjects.pad(trials.matrix)[None],
@@ -134,4 +139,5 @@ def joint_stack(
 
 def with_ridge(stack: Stack, ridge: float) -> Stack:
     """Return the stack, B = 1, with a ridge term; 0: without."""
+    # None and not 0: then solver and certificate leave the term out.
     return replace(stack, ridge=np.full((1, stack.shape[-1]), ridge) if ridge > 0 else None)

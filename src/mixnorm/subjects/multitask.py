@@ -221,18 +221,22 @@ class MultiTaskGroupSVC(MultiTaskClassifier):
         data = self._read(X, y, subjects, sample_weight)
         joint = self._joint(data)
         weights = self._balanced(joint, joint.weights)
+        # With the class weights, of which one can be 0.
         check_subject_classes(weights, joint.signs, self.classes_, joint.subjects)
         stack = joint_stack(objective, joint.trials, joint.signs, weights[:, None], joint.subjects)
+        # Without class weights: how much a class counts says nothing about ongoing activity.
         noise = self._joint_noise(stack, joint, joint.weights[:, None])
         cell = np.full((1, 1, 1), alpha), options, np.full((1, 1, 1), similarity)
         solution = solve_joint(noise, stack, *cell)[0]
         if self.adaptive:
+            # At the same alpha and similarity: the weights of the second stage are divided by their geometric mean.
             stack = second_stage(stack, solution, objective.q)
             solution = solve_joint(noise, stack, *cell)[0]
         else:
             warn_zero_model(alpha, solution, stack)
         warn_unconverged([solution], self.tol, stacklevel=4)
         self._keep_joint(data, joint, stack, solution, noise)
+        # Before a new subject is adapted, because its strength depends on what the rehearsal finds.
         self._rehearse(joint)
         self._adapt_to_target(X_target_labeled, y_target_labeled, X_target_unlabeled)
         return self

@@ -66,9 +66,9 @@ class MultiTaskClassifier(SubjectClassifier):
         ∞: w = w̄, with an intercept fitted to the new subject.
 
         With ``noise`` the mean v̄ of the known subjects' R_t w_t replaces w̄, and the regularisation is
-        strength ‖R w − v̄‖². R is the root of the noise of the new subject, estimated from its n trials and drawn
-        towards the mean over known subjects as if that were of two more trials, or of 20 more where that was better
-        in the trial of adaptation on the known subjects. With ``penalty="l2"`` alpha is
+        strength ‖R w − v̄‖². R is the root of the noise of the new subject: that of its n trials, averaged with the
+        mean over known subjects, which counts as two trials, or as 20 where that was better in the trial of adaptation
+        on the known subjects. With ``penalty="l2"`` alpha is
         multiplied by the number of known subjects, as in the joint problem, where their losses are averaged. Trials
         without labels (``y=None``) or of one class can be used as well: w is then the one with the smallest
         ‖R w − v̄‖², and the intercept makes the mean score of these trials equal to the mean score of the known
@@ -160,8 +160,8 @@ class MultiTaskClassifier(SubjectClassifier):
         """Return what a new subject takes over from the subjects of the joint problem."""
         if getattr(self, "mean_white_coef_", None) is not None:
             noise = self.mean_white_coef_, self.mean_noise_, self._noise_features
-            drawn = getattr(self, "_trials_of_mean", TRIALS_OF_MEAN)  # a model file of an earlier version has none
-            return NoisePrior(*noise, self._partition, self._noise_name, drawn, self._expected_response())
+            count = getattr(self, "_trials_of_mean", TRIALS_OF_MEAN)  # a model file of an earlier version has none
+            return NoisePrior(*noise, self._partition, self._noise_name, count, self._expected_response())
         usable = (self.group_norms_ != 0)[self._group_index]
         if getattr(self, "mean_aligned_coef_", None) is not None:
             return AlignedPrior(self.mean_coef_, self.mean_aligned_coef_, self._partition)
@@ -190,6 +190,7 @@ class MultiTaskClassifier(SubjectClassifier):
     def _put(self, subject, w: np.ndarray, b: float) -> None:
         """Append a row for a subject, or replace its row, and update the attributes that describe the sensors."""
         rows, intercepts, labels = list(self.coef_), list(self.intercept_), list(self._labels)
+        # The row of a known subject is replaced: the same subject may be calibrated again, with more trials.
         place = labels.index(subject) if subject in labels else len(labels)
         rows[place : place + 1], intercepts[place : place + 1], labels[place : place + 1] = [w], [b], [subject]
         self.coef_ = np.stack(rows).astype(self.coef_.dtype)
@@ -231,9 +232,11 @@ class MultiTaskClassifier(SubjectClassifier):
         self._keep_mean(joint.subjects.labels)
         self._trials_of_mean = TRIALS_OF_MEAN  # until a rehearsal has chosen it; not that of a former fit
         self._keep_noise(joint, solution, noise)
+        # After the mean classifier, which these subjects must not influence.
         listed = [label for label in data.subjects.labels if label not in self._labels]
         for label in listed:
             self._put(label, *self._asymmetric_classifier(data.take([label])))
+        # Their rows were appended; the promised order is that of first appearance.
         order = [self._labels.index(label) for label in data.subjects.labels]
         self.coef_, self.intercept_, self._labels = self.coef_[order], self.intercept_[order], data.subjects.labels
         self._covariance_features = np.flatnonzero(self.group_norms_[self._group_index])
@@ -303,6 +306,7 @@ class MultiTaskClassifier(SubjectClassifier):
             raise ValueError(
                 f"{given}_target_labeled was given without {missing}_target_labeled; give both or neither."
             )
+        # Labelled trials say all that trials without labels could say. Without noise the latter say nothing.
         if self.mean_white_coef_ is not None and unlabeled is not None and (X is None or not len(X)):
             self.adapt(unlabeled)
         elif X is not None:
@@ -316,6 +320,7 @@ class MultiTaskClassifier(SubjectClassifier):
 
 def _warn_of_chance(signs: np.ndarray, scores: np.ndarray) -> None:
     """Warn if the classifier of the others is at or below chance level on the trials of a new subject."""
+    # A zero classifier has an AUC of 0.5 on any trials, and few trials have any AUC by chance.
     if not scores.any() or min((signs > 0).sum(), (signs < 0).sum()) < _FEWEST_TO_JUDGE:
         return
     own = float(auc(signs, scores[:, None])[0])

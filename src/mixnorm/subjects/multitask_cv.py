@@ -224,6 +224,7 @@ class MultiTaskGroupSVCCV(SubjectProbabilities):
             SolverOptions.of(self),
         )
         data = self._read(X, y, subjects, sample_weight)
+        # Without the subjects in ``asymmetric``, which have no part in the choice either.
         joint = self._joint(data)
         routed = route(self, params, sample_weight)
         labels = self.classes_[(joint.signs > 0).astype(int)]
@@ -231,6 +232,7 @@ class MultiTaskGroupSVCCV(SubjectProbabilities):
         folds = split_subjects(cv, joint, labels, _rows_of(routed.split, data, joint))
         columns = self._columns(joint, folds)
         stacks = [joint_stack(each, joint.trials, joint.signs, columns, joint.subjects) for each in objectives]
+        # Each fold estimates the noise from its own training trials, without class weights.
         trained = [*(joint.weights * fold.train for fold in folds), joint.weights]
         noise = self._joint_noise(stacks[0], joint, np.stack(trained, axis=1))
         scorer = _Scorer(joint, labels, folds, self.scoring, _rows_of(routed.score, data, joint))
@@ -251,6 +253,7 @@ class MultiTaskGroupSVCCV(SubjectProbabilities):
         found = self._solved(grid, score)
         if not self.adaptive:
             return found
+        # The first stage is only a means: rule and max_sensors apply to the second stage, which is the model.
         s, a = choose(found, "best", None)
         second = second_stage(grid.stack, found[s].solutions[a], self.q)
         return self._solved(replace(grid, stack=second), score)
@@ -262,6 +265,7 @@ class MultiTaskGroupSVCCV(SubjectProbabilities):
         alphas = check_alphas(self.alphas, last, has_noise=noise is not None)
         table = similarity_table(self.similarities, alphas, stack, noise is not None)
         self.similarities_ = table if table.shape[1] > 1 else table[:, 0]
+        # One similarity for all alphas is repeated: then every point of the grid is found in the same way.
         table = np.broadcast_to(table, (len(table), len(alphas)))
         cells = grid_order(alphas, len(table))
         alpha_of = np.array([alphas[a] for a, _ in cells])
@@ -277,6 +281,7 @@ class MultiTaskGroupSVCCV(SubjectProbabilities):
 
     def _choose(self, by_ridge: list[list[Choice]], ridges: list[float]) -> tuple[Choice, int]:
         """Set the grid and the chosen values, and return the candidate and the index of the alpha in it."""
+        # The ridge by the best score, whatever the rule: steps between ridges do not compare with those of the grid.
         every = [one for candidates in by_ridge for one in candidates]
         best = choose(every, "best", self.max_sensors)[0] // len(by_ridge[0])
         self.ridge_, axes = ridges[best], np.shape(self.ridge)
@@ -353,6 +358,7 @@ class _Scorer:
             models = np.stack([s.W[0, :, :, k] for s in solutions]), np.stack([s.b[0, :, k] for s in solutions])
             scores = score_subjects(self.data, self.labels, fold, models, self.scoring, self.params)
             check_scores(scores, self.data.subjects, self.scoring, k)
+            # Over subjects and not over trials: a subject with many trials must not decide for the others.
             columns.append(scores.mean(axis=1))
         return np.stack(columns, axis=1)
 

@@ -99,6 +99,7 @@ class JointNoise:
             return None
         given = by_subject(noise, data.subjects.labels, stack.groups.n_features)
         beta = stack.group_weights[0, :, -1]
+        # A sensor of weight 0 is outside the penalty of ℓ2; beside a norm, the ridge term covers it.
         covered = np.isfinite(beta) & (beta > 0 if not stack.penalty.is_norm else True)
         if not covered.any():
             return None
@@ -140,6 +141,7 @@ class JointNoise:
             with few_threads(X):
                 return symmetric_estimate(given, X, self.data.signs[rows], self.weights[rows, k], layout)
         except ValueError as error:
+            # The estimate knows the trials, but not whose they are.
             raise ValueError(f"Subject {label!r}: {error}") from error
 
     def layout(self, name: str) -> np.ndarray | None:
@@ -175,6 +177,7 @@ class JointNoise:
             partial(self._solve_one, stack, slice(k, k + 1), (alphas, similarities), options)
             for k in range(stack.shape[-1])
         ]
+        # On a device the problems are merged into one stack, and parallel jobs would only compete for it.
         if on_device() or effective_n_jobs(n_jobs) == 1:
             parts = together_on_device(tasks)
         else:
@@ -193,6 +196,7 @@ class JointNoise:
             return self._widened(solve(self._beside_a_norm(part, white), alphas, options, similarities))
         X = np.array(part.X)
         with few_threads(X):
+            # Padded trials have weight 0 and stay as they are.
             for own, rows, coordinates in zip(X[0], self.data.subjects.rows, white, strict=True):
                 own[: len(rows)] = coordinates.trials(own[: len(rows)])
         solutions = solve(replace(part, X=X), alphas, options, similarities)
@@ -267,6 +271,8 @@ def symmetric_estimate(
     name: str, X: np.ndarray, signs: np.ndarray, weights: np.ndarray, layout: np.ndarray | None
 ) -> SymmetricMetric | KroneckerMetric:
     """Estimate the noise as a metric with a symmetric root; parameters as in `mixnorm.noise.estimate`."""
+    # Symmetric roots do not depend on the order of the features. With Cholesky factors the v_t of subjects would be in
+    # coordinates of their own and could not be compared.
     if name == "kronecker":
         return estimate(name, X, signs, weights, layout)
     return SymmetricMetric.of_covariance(covariance(name, X, signs, weights, layout))
@@ -283,6 +289,7 @@ def _restored(solutions: list[Solution], white: list[White]) -> list[Solution]:
     W = np.stack([s.W[0] for s in solutions])  # (A, T, d, K)
     A, _, d, K = W.shape
     for t, coordinates in enumerate(white):
+        # one product for all alphas and problems of a subject
         flat = W[:, t].transpose(1, 0, 2).reshape(d, A * K)
         W[:, t] = coordinates.coefficients(flat).reshape(d, A, K).transpose(1, 0, 2)
     return [replace(s, W=w[None]) for s, w in zip(solutions, W, strict=True)]

@@ -3,13 +3,14 @@ r"""What a new subject takes over from known subjects: their mean classifier, an
 Without noise a new subject is regularised towards the mean w̄ of the w_t, by the covariance of the known subjects'
 trials (`new_subject_metric`). With noise (`mixnorm.subjects.noise`) it is regularised towards the mean v̄ of
 v_t = R_t w_t, in the coordinates where its own noise is white: strength ‖R w − v̄‖². The noise of the new subject is
-estimated from its own trials, with labels or without, and drawn towards the mean over the known subjects,
+estimated from its own trials, with labels or without, and averaged with the mean over the known subjects,
 
     N = (n N_own + n₀ N̄) / (n + n₀)
 
-for n trials: N̄ itself without any. Whose noise differs much is served by a small n₀, whose response is weak by a large
-one; a rehearsal among the known subjects decides (`mixnorm.subjects.rehearsal`). What ``noise="evoked"`` says of the
-response needs labels; without them it is that of the known subjects (`ExpectedResponse`).
+for n trials; without any trial N = N̄. A small n₀ is better where the noise differs much between subjects, a large one
+where the response is weak; a rehearsal among the known subjects decides (`mixnorm.subjects.rehearsal`). What
+``noise="evoked"`` says of the response needs labels; without them it is that of the known subjects
+(`ExpectedResponse`).
 """
 
 from dataclasses import dataclass, replace
@@ -118,6 +119,7 @@ class ExpectedResponse:
         penalties = []
         for N, own in zip(structured, noise.white(-1), strict=True):
             white = SymmetricMetric.of_covariance(N)
+            # from both sides: P = N^−½ M N^−½
             penalties.append(white.whiten(white.whiten(own.metric.gram(everything)[0, 0]).T))
         return cls(np.mean(structured, axis=0), np.mean(penalties, axis=0))
 
@@ -170,6 +172,7 @@ class NoisePrior:
         """Regularise towards v̄ in the coordinates where the noise of trials X is white."""
         metric = SymmetricMetric.of_covariance(self._noise_of(X, signs))
         white = White(metric, self.features)
+        # ℓ2 is solved in white coordinates, where the centre is v̄ itself. A norm acts on w, and needs a centre of w.
         if problem.objective.penalty == "l2":
             trials = replace(problem.trials, matrix=white.trials(problem.trials.matrix))
             placed = replace(problem, trials=trials, center=self.coef, metric=None, alphas_in_unit=ALPHAS_IN_UNIT)
@@ -188,12 +191,12 @@ class NoisePrior:
         layout = layout_for(self.noise, self.groups.only(covered))
         if few and self.response is not None:
             N = covariance("structured", own, np.ones(n), np.ones(n), layout)
-            return self.response.beside(self._drawn(N, self.response.noise, n))
+            return self.response.beside(self._averaged(N, self.response.noise, n))
         N = covariance(self.noise, own, np.ones(n) if few else signs, np.ones(n), layout)
-        return self._drawn(N, self.mean_noise, n)
+        return self._averaged(N, self.mean_noise, n)
 
-    def _drawn(self, own: np.ndarray, mean: np.ndarray, n: int) -> np.ndarray:
-        """Return the noise of n trials, drawn towards the mean over known subjects."""
+    def _averaged(self, own: np.ndarray, mean: np.ndarray, n: int) -> np.ndarray:
+        """Return the average of the noise of n own trials and of the mean over known subjects, which counts n₀."""
         return (n * own + self.trials_of_mean * mean) / (n + self.trials_of_mean)
 
     def _center_and_metric(self, metric: Metric, usable: np.ndarray) -> tuple[np.ndarray, DenseMetric | None]:

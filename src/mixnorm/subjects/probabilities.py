@@ -25,8 +25,10 @@ class SubjectProbabilities(MultiTaskClassifier):
         parts = []
         for t, rows in enumerate(joint.subjects.rows):
             own = [Fold(fold.train[rows], fold.test[rows]) for fold in folds]
+            # The last column is the refit, which has seen the trials of all folds.
             models = chosen.W[0, t, :, :-1], chosen.b[0, t, :-1]
             parts.append(held_out_scores(joint.trials.matrix[rows], own, models).of_trials(rows))
+        # None stands for all subjects together: a new subject has no held-out scores of its own.
         labels = [*joint.subjects.labels, None]
         found = [part.calibration(joint.signs, joint.weights) for part in (*parts, join_held_out(parts))]
         self.calibrations_ = {label: plain(one) for label, one in zip(labels, found, strict=True)}

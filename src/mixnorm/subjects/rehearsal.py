@@ -6,8 +6,9 @@ the chosen alpha and similarity; it is then adapted to the mean of the others wi
 (`AdaptationProblem`), and tested on its remaining trials. With many subjects, several are left out at a time.
 
 The result is a small table: for several numbers of calibration trials and every strength, the AUC minus the AUC at
-strength ∞, as a mean over subjects. With noise the rehearsal also says how far that of a new subject is drawn towards
-the mean over the known ones (`mixnorm.subjects.prior`). Only this is stored with the model, not the trials.
+strength ∞, as a mean over subjects. With noise the rehearsal also chooses how much the mean noise of the known
+subjects counts beside that of a new subject (`mixnorm.subjects.prior`). Only this is stored with the model, not the
+trials.
 """
 
 import warnings
@@ -43,7 +44,7 @@ _PARTS = 12
 _DRAWS = 2
 #: Smallest number of calibration trials, and largest ratio between two consecutive numbers.
 _FEWEST, _RATIO = 12, 3
-#: Numbers of trials from which the noise of a subject is estimated, to choose how far it is drawn towards the mean.
+#: Numbers of trials from which the noise of a subject is estimated, to choose n₀, the weight of the mean noise.
 _NOISE_SIZES = (6.0, 12.0, 36.0)
 #: Relative gap of the joint problem at which its mean classifier is accurate enough to compare AUCs.
 _TOL = 1e-3
@@ -85,7 +86,7 @@ class Rehearsal:
         known = self._left_out()
         trials_of_mean = self._trials_of_mean(known)
         for own, others in known:
-            aucs = [self._aucs_of(own, others.drawn_by(trials_of_mean), size) for size in sizes]
+            aucs = [self._aucs_of(own, others.with_trials_of_mean(trials_of_mean), size) for size in sizes]
             for gains, each in zip(found, aucs, strict=True):
                 gains += [one - one[0] for one in each]
             transferred += [np.mean([one[0] for each in aucs for one in each])] if any(aucs) else []
@@ -99,6 +100,7 @@ class Rehearsal:
         """Return the trials of every subject, and what the remaining ones hand over when it is left out."""
         labels, found = self.data.subjects.labels, []
         n_parts = min(_PARTS, len(labels))
+        # Every n-th subject: parts of equal size, whatever the order in which the subjects were recorded.
         for left_out in (labels[part::n_parts] for part in range(n_parts)):
             others = self._others(self.data.take([label for label in labels if label not in left_out]))
             found += [(self.data.take([label]), others) for label in left_out]
@@ -112,7 +114,7 @@ class Rehearsal:
         for own, others in known:
             for mask in (mask for size in _NOISE_SIZES for mask in _draws(own.signs, own.weights > 0, size)):
                 rest = ~mask & (own.weights > 0)
-                placed = [self._placed(own, others.drawn_by(count), mask) for count in CHOICES_OF_TRIALS]
+                placed = [self._placed(own, others.with_trials_of_mean(count), mask) for count in CHOICES_OF_TRIALS]
                 W = np.stack([each.center for each in placed], axis=1)
                 aucs.append(auc(own.signs[rest], own.trials.matrix[rest] @ W))
         return CHOICES_OF_TRIALS[int(np.argmax(np.mean(aucs, axis=0)))] if aucs else TRIALS_OF_MEAN
@@ -123,6 +125,7 @@ class Rehearsal:
         stack = joint_stack(self.objective, others.trials, others.signs, weights[:, None], others.subjects)
         stack = replace(stack, group_weights=self.group_weights[None, :, None])
         given = self.noise
+        # A dict by subject must not name those that are left out.
         if isinstance(given, dict):
             given = {label: given[label] for label in others.subjects.labels}
         noise = JointNoise.of(given, stack, others, others.weights[:, None])
@@ -201,7 +204,7 @@ class _Others:
     group_weights: np.ndarray
     alpha: float
 
-    def drawn_by(self, trials_of_mean: float) -> "_Others":
+    def with_trials_of_mean(self, trials_of_mean: float) -> "_Others":
         """Return the same with another n₀; without noise there is none."""
         if not isinstance(self.prior, NoisePrior):
             return self
@@ -241,6 +244,7 @@ def _draws(signs: np.ndarray, usable: np.ndarray, size: float) -> list[np.ndarra
     takes = [max(2, round(size * len(own) / usable.sum())) for own in members]
     if any(len(own) - take < 2 for own, take in zip(members, takes, strict=True)):
         return []
+    # A fixed seed: the same trials must give the same model.
     rng, masks = np.random.default_rng(0), []
     for _ in range(_DRAWS):
         drawn = np.concatenate([rng.permutation(own)[:take] for own, take in zip(members, takes, strict=True)])

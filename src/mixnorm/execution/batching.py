@@ -65,8 +65,8 @@ class _Request:
     def content(self) -> tuple:
         """A key that is equal for requests of one kind with the same problems.
 
-        The trials are compared by their address, because `_KnownTrials` replaces equal trials by the same array, and by
-        a product with a fixed vector: the array may have been filled with other trials since.
+        The trials are compared by their address, because `_KnownTrials` replaces equal trials by the same array, and
+        by a product with a fixed vector: the array may have been filled with other trials since.
         """
         stack = self.stack
         own = [stack.y, stack.sample_weight, stack.group_weights, stack.similarity, stack.center, stack.ridge]

@@ -12,12 +12,13 @@ from mixnorm.core.lq_prox import prox_lq_in_steps
 from mixnorm.core.metric import DenseMetric
 from mixnorm.core.penalties import GroupNorm
 from mixnorm.solvers import Newton
+from mixnorm.solvers.newton.batched import run, system
 from mixnorm.solvers.newton.batched import solver as stacked_newton
 from mixnorm.solvers.newton.batched.problems import Point
 from mixnorm.solvers.newton.batched.solver import StackedNewton
 from mixnorm.solvers.newton.batched.state import Aim
 from mixnorm.solvers.newton.batched.step import prepare
-from mixnorm.solvers.newton.batched.system import Load, Systems, padded_places, solve_padded
+from mixnorm.solvers.newton.batched.system import Load, Systems, _Size, padded_places, solve_padded
 from stacks import converted, every_penalty, make_stack, solve_path
 
 try:
@@ -208,11 +209,32 @@ def test_padded_systems_are_the_systems():
     counts = np.maximum((look.norms > 0).sum(axis=1), 1)
     load = Load(np.isin(np.arange(problems.P), ids), counts, np.zeros(problems.P, dtype=bool))
     plain = Systems(problems, 2**30).plan(load)(prepared)
-    padded = solve_padded(problems, problems.G, prepared, *padded_places(ids, problems.P, 7))
+    padded = solve_padded(problems, _Size(7, problems.G, False), prepared, *padded_places(ids, problems.P, 7))
     for mine, theirs in zip(plain, padded, strict=True):
         assert mine[ids].any()
         assert not mine[~load.running].any()
         np.testing.assert_allclose(theirs, mine, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("worth", [30_000_000, 1], ids=["one batch", "several batches"])
+@pytest.mark.parametrize("subjects", [1, 3])
+@every_penalty
+def test_the_way_of_a_gpu_leads_to_the_same_solutions(name, subjects, worth, monkeypatch):
+    """Steps prepared ahead, and systems of a few rounded sizes: as on a GPU, but here nothing is recorded."""
+    sizes = []
+    solve = solve_padded
+    monkeypatch.setattr(system, "solve_padded", lambda *args: sizes.append(args[1]) or solve(*args))
+    for module in (system, run):
+        monkeypatch.setattr(module, "is_on_gpu", lambda array: True)
+    monkeypatch.setattr(system, "_WORTH", worth)
+    stack = make_stack(name, B=2, T=subjects)
+    similarities = None
+    if subjects > 1:
+        similarities = np.broadcast_to(np.array([0.0, 0.3, 0.3])[:, None, None], (3, *stack.alpha.shape)).copy()
+        stack = replace(stack, similarity=similarities[0] + 0.3)
+    plain, stacked = both(stack, np.array, similarities=similarities)
+    assert_same(plain, stacked)
+    assert sizes or worth == 1
 
 
 def test_attempts_and_the_first_order_method_share_the_budget(monkeypatch):

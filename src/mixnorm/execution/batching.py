@@ -4,12 +4,19 @@ A GPU needs about the same time for 4 problems as for 400. Fits with the same st
 study) submit stacks of the same kind at the same time, and these are merged into one stack with several data sets. A
 stack that several fits submit is solved once; for example, the first stage of the adaptive norm is the GSVM-2 problem.
 The result of a fit does not depend on the other fits.
+
+Stacks are solved when every fit waits for one; then no further stack can come. Those of one kind are solved earlier
+where they fill a device and no more of them seem to come: it would have nothing to do while the host prepares the
+other fits.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -18,6 +25,14 @@ from sklearn import config_context, get_config
 from mixnorm.core.metric import join_metrics
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.execution.solve import COLLECTOR, SolverOptions, solve_directly, to_device
+
+#: So many problems of one kind fill a device: more at once take it proportionally longer.
+_FULL = 256
+#: No more stacks of a kind are expected where so many of other kinds came after the last: the six grids of a fit that
+#: chooses q come in turn.
+_OTHERS = 24
+#: Solutions are kept for fits that submit the same stack later, up to so many bytes.
+_MOST_KEPT = 512 * 1024**2
 
 
 @dataclass(eq=False)
@@ -32,8 +47,9 @@ class _Request:
     error: BaseException | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
+    @cached_property
     def kind(self) -> tuple:
-        """Return a key that is equal for requests that can be merged into one stack.
+        """A key that is equal for requests that can be merged into one stack.
 
         Their numbers of trials may differ by a factor of up to √2, because the shorter ones are padded.
         """
@@ -44,16 +60,21 @@ class _Request:
         terms = (stack.center is None, stack.ridge is None, None if stack.metric is None else stack.metric.kind())
         return (*shared, *terms, *penalty, self.options, type(stack.loss).__name__)
 
+    @cached_property
     def content(self) -> tuple:
-        """Return a key that is equal for requests of one kind with the same problems.
+        """A key that is equal for requests of one kind with the same problems.
 
-        The trials are compared by their address, because `_KnownTrials` replaces equal trials by the same array.
+        The trials are compared by their address, because `_KnownTrials` replaces equal trials by the same array, and
+        by a product with a fixed vector: the array may have been filled with other trials since.
         """
         stack = self.stack
         own = [stack.y, stack.sample_weight, stack.group_weights, stack.similarity, stack.center, stack.ridge]
-        parts = [*own, self.alphas, self.similarities]
+        parts = [*own, self.alphas, self.similarities, stack.X @ np.sin(np.arange(1.0, stack.X.shape[-1] + 1))]
         parts += [] if stack.metric is None else stack.metric.arrays()
-        return _address(stack.X), *(None if part is None else part.tobytes() for part in parts)
+        digest = blake2b(digest_size=32)
+        for part in parts:
+            digest.update(b"none" if part is None else repr(part.shape).encode() + part.tobytes())
+        return _address(stack.X), digest.digest()
 
 
 class _KnownTrials:
@@ -78,15 +99,39 @@ class _KnownTrials:
             return X
 
 
+class _Answers:
+    """The solutions of earlier stacks, for fits that submit the same stack later; nothing is kept beyond a limit."""
+
+    def __init__(self):
+        self._solutions: dict[tuple, list[Solution]] = {}
+        self._room = _MOST_KEPT
+
+    def get(self, request: _Request) -> list[Solution] | None:
+        """Return the solutions of a stack, if they were kept."""
+        return self._solutions.get((request.kind, request.content))
+
+    def keep(self, request: _Request, solutions: list[Solution]) -> None:
+        """Keep the solutions of a stack, if there is room."""
+        size = sum(getattr(solution, f.name).nbytes for solution in solutions for f in fields(solution))
+        if size <= self._room:
+            self._room -= size
+            self._solutions[request.kind, request.content] = solutions
+
+
 class _Batcher:
-    """Collects the stacks of several fits until every fit waits for one; then solves them all."""
+    """Collects the stacks of several fits, and solves those of one kind together."""
 
     def __init__(self, n_fits: int):
         self._change = threading.Condition()
         self._fitting = n_fits
         self._waiting: list[_Request] = []
         self._being_solved: list[_Request] = []
+        self._ready: list[list[_Request]] = []
         self._closed: BaseException | None = None
+        #: the number of stacks submitted so far, and how many there were after the last one of each kind
+        self._submitted = 0
+        self._last_of: dict[tuple, int] = {}
+        self._answers = _Answers()
         # Only one fit runs at a time: threads that compete for the interpreter slow down each other and the device.
         self.running = threading.Lock()
         self._known = _KnownTrials()
@@ -98,10 +143,15 @@ class _Batcher:
         """Submit a stack and wait until it is solved; called by a fit, in its thread."""
         stack = replace(stack, X=self._known.first_like(stack.X))
         request = _Request(stack, alphas, similarities, options)
+        known = self._answers.get(request)
+        if known is not None:
+            return known
         with self._change:
             if self._closed is not None:
                 raise self._closed
             self._waiting.append(request)
+            self._submitted += 1
+            self._last_of[request.kind] = self._submitted
             self._change.notify()
         # While this fit waits, another one may run up to its own stack.
         self.running.release()
@@ -124,28 +174,41 @@ class _Batcher:
 
     def run(self) -> None:
         """Solve the submitted stacks until all fits have ended; called by the thread that uses the device."""
-        while True:
-            with self._change:
-                # Every fit that still runs waits for a stack: no further stack can come, and what is there is all that
-                # can be merged.
-                self._change.wait_for(lambda: len(self._waiting) == self._fitting)
-                if not self._fitting:
-                    return
-                self._being_solved, self._waiting = self._waiting, []
+        while self._ready or self._wait():
+            self._being_solved = self._ready.pop(0)
+            self._solve(self._being_solved)
+            for request in self._being_solved:  # these fits continue while the device is busy with the next kind
+                request.done.set()
+
+    def _wait(self) -> bool:
+        """Wait until stacks can be solved, and make them ready, those of one kind together; False: all fits ended."""
+        with self._change:
+            # If every fit that still runs waits for a stack, no further stack can come: what is there is all that can
+            # be merged.
+            self._change.wait_for(lambda: len(self._waiting) == self._fitting or self._complete() is not None)
+            complete = None if len(self._waiting) == self._fitting else self._complete()
             by_kind: dict[tuple, list[_Request]] = {}
-            for request in self._being_solved:
-                by_kind.setdefault(request.kind(), []).append(request)
-            for alike in by_kind.values():
-                self._solve(alike)
-                for request in alike:  # these fits continue while the device is busy with the next kind
-                    request.done.set()
+            for request in self._waiting:
+                by_kind.setdefault(request.kind, []).append(request)
+            self._ready = [alike for kind, alike in by_kind.items() if complete in (None, kind)]
+            self._waiting = [request for request in self._waiting if complete not in (None, request.kind)]
+            return bool(self._ready)
+
+    def _complete(self) -> tuple | None:
+        """Return a kind whose stacks fill a device, and of which no more seem to come; None: there is none."""
+        sizes: Counter[tuple] = Counter()
+        for request in self._waiting:
+            _, T, _, _, K = request.stack.shape
+            sizes[request.kind] += T * K
+        full = (kind for kind, size in sizes.items() if size >= _FULL)
+        return next((kind for kind in full if self._submitted - self._last_of[kind] >= _OTHERS), None)
 
     def close(self, error: BaseException) -> None:
         """Raise an error in all fits: in those that wait now, and in those that submit a stack later."""
         with self._change:
             self._closed = error
             # Otherwise the threads of the fits would wait forever, and the process would not end after Ctrl-C.
-            for request in self._being_solved + self._waiting:
+            for request in sum(self._ready, self._being_solved + self._waiting):
                 request.error = error
                 request.done.set()
 
@@ -153,7 +216,12 @@ class _Batcher:
         """Solve requests of one kind as one stack, and give every request its part of the solutions."""
         unlike: dict[tuple, list[_Request]] = {}
         for request in requests:
-            unlike.setdefault(request.content(), []).append(request)
+            request.solutions = self._answers.get(request) or []
+        requests = [request for request in requests if not request.solutions]
+        if not requests:
+            return
+        for request in requests:
+            unlike.setdefault(request.content, []).append(request)
         # Sorted by the address of the trials, so that trials which the kind before left on the device are reused.
         found = [unlike[key] for key in sorted(unlike, key=lambda key: key[0])]
         first = [same[0] for same in found]
@@ -168,6 +236,7 @@ class _Batcher:
             return
         for i, same in enumerate(found):
             part = [Solution(*(getattr(s, f.name)[i : i + 1] for f in fields(s))) for s in solutions]
+            self._answers.keep(same[0], part)
             for request in same:
                 request.solutions = part
 

@@ -24,7 +24,7 @@ from mixnorm.solvers.newton.rules import (
     number_to_enter,
     unmet_equality,
 )
-from mixnorm.solvers.newton.tuning import BATCHED, SETTLED
+from mixnorm.solvers.newton.tuning import ALIKE, BATCHED, FALLS_WITH_ALPHA, SETTLED
 
 
 def assess(
@@ -56,7 +56,8 @@ def assess(
     )
     if problems.similar:
         slopes = slopes_of(problems, look, onward.similarity)
-    entering = _entering(problems, present, slopes.dual_norms, onward, settled | stop)
+    foreseen = slopes.dual_norms * _fall(problems, present, aim, onward)[:, None]
+    entering = _entering(problems, present, foreseen, onward, settled | stop)
     count = xp.sum(xp.astype(problems.groups_with(present | entering), xp.int64), axis=1)
     asks, arrived = (xp.astype(flag, xp.int64) for flag in (xp.any(entering, axis=1), arrived))
     return Assessed(xp.stack([arrived, aim.steps, asks, count]), entering, look, onward, progress)
@@ -83,6 +84,16 @@ def _onward(problems: StackedProblems, paths: Paths, aim: Aim, stop: Array, arri
         aim.fresh | stop,
         xp.where(arrived, 0, aim.steps),
     )
+
+
+def _fall(problems: StackedProblems, present: Array, aim: Aim, onward: Aim) -> Array:
+    """By how much the gradient of absent atoms is expected to fall on the way to the next alpha, (P,).
+
+    The gradient here is that of the last alpha. Those of present atoms fall with alpha, and those of absent ones
+    nearly as much: an atom that entered by the gradient of the last alpha alone would need many steps to leave again.
+    """
+    xp = problems.xp
+    return xp.where(xp.any(present, axis=1), (onward.alpha / aim.alpha) ** FALLS_WITH_ALPHA, 1.0)
 
 
 def _gap(problems: StackedProblems, look: Look, point: Point, slopes: Slopes, aim: Aim) -> Array:
@@ -124,8 +135,25 @@ def _entering(problems: StackedProblems, present: Array, dual: Array, aim: Aim, 
     if not problems.penalty.is_norm:
         return asking
     ratio = xp.where(asking, dual / problems.safe_beta, 0.0)
-    if problems.single_atoms:  # one at a time
-        return asking & (ratio >= xp.max(ratio, axis=1, keepdims=True))
+    if problems.single_atoms:
+        return _unlike(problems, asking, ratio)
     count = xp.sum(xp.astype(present, ratio.dtype), axis=1, keepdims=True)
     rank = xp.argsort(xp.argsort(ratio, axis=1, descending=True), axis=1)
     return asking & (xp.astype(rank, ratio.dtype) < number_to_enter(xp, BATCHED.entry_limit(0.0), count))
+
+
+def _unlike(problems: StackedProblems, asking: Array, ratio: Array) -> Array:
+    """Those of the asking coefficients that enter together, (P, atoms): the largest that resemble none before them."""
+    xp = problems.xp
+    first = xp.argsort(ratio, axis=1, descending=True)[:, : BATCHED.coefficients_at_once]
+    columns = problems.columns(first)
+    alike = xp.abs(xp.matmul(columns, xp.matrix_transpose(columns))) > ALIKE
+    entering = xp.zeros_like(asking)
+    kept: list[Array] = []
+    for j in range(first.shape[1]):
+        new = xp.take_along_axis(asking, first[:, j : j + 1], axis=1)
+        for i, other in enumerate(kept):
+            new = new & ~(other & alike[:, i, j, None])
+        kept.append(new)
+        entering = entering | (new & (problems.range_atoms == first[:, j : j + 1]))
+    return entering

@@ -117,6 +117,7 @@ class StackedProblems:
         #: columns that couple subjects compared by a metric, beside those of their active coordinates
         self.n_common = 0 if self.root_rows is None else self.root_rows.shape[-1]
         self.range_P, self.range_G = (xp.arange(size, device=self.p.device) for size in (self.P, self.G))
+        self.range_atoms = xp.arange(self.beta.shape[1], device=self.p.device)
         subjects = xp.arange(self.T, device=self.p.device)
         #: first row of every problem and subject in `rows`
         self.first_rows = ((self.range_P // self.K)[:, None] * self.T + subjects[None, :]) * (self.G + 1)
@@ -250,6 +251,20 @@ class StackedProblems:
     def rows(self) -> Array:
         """Rows of the trials of every data set, subject and group, (B T (G + 1), r n)."""
         return self.xp.reshape(self.Z, (self.B * self.T * (self.G + 1), self.r * self.n))
+
+    def columns(self, atoms: Array) -> Array:
+        """Trials of some single coefficients (P, k) of every problem, weighted and of length 1, (P, k, T n).
+
+        Coefficients of different subjects have no trials in common.
+        """
+        xp = self.xp
+        group, subject = atoms // self.T, atoms % self.T
+        rows = xp.take_along_axis(self.first_rows, subject, axis=1) + group
+        values = xp.reshape(xp.take(self.rows, xp.reshape(rows, (-1,)), axis=0), (*atoms.shape, 1, self.n))
+        own = xp.astype(subject[..., None] == xp.arange(self.T, device=atoms.device), values.dtype)
+        values = xp.reshape(values * own[..., None] * self.root_weight[:, None, ...], (*atoms.shape, -1))
+        size = xp.sqrt(xp.sum(values**2, axis=-1, keepdims=True))
+        return values / xp.where(size > 0, size, 1.0)
 
     # What is minimised.
 

@@ -9,14 +9,15 @@ from functools import partial
 
 import numpy as np
 
-from mixnorm.core.arrays import Array, like, to_numpy
+from mixnorm.core.arrays import Array, to_numpy
 from mixnorm.solvers.newton.batched.assess import assess
 from mixnorm.solvers.newton.batched.memory import free_bytes
 from mixnorm.solvers.newton.batched.problems import Point, StackedProblems
 from mixnorm.solvers.newton.batched.recorded import Recorded
-from mixnorm.solvers.newton.batched.state import Aim, Assessed, Paths, Progress, slopes_of
+from mixnorm.solvers.newton.batched.state import Aim, Assessed, Paths, Prepared, Progress, slopes_of
 from mixnorm.solvers.newton.batched.step import Advanced, advance_and_assess, enter_and_prepare, only_prepare
 from mixnorm.solvers.newton.batched.system import Load, Systems
+from mixnorm.solvers.newton.batched.transfers import Reader, is_on_gpu, send
 from mixnorm.solvers.newton.tuning import DAMPING
 
 
@@ -47,6 +48,7 @@ class StackedRun:
     def __init__(self, problems: StackedProblems, max_iter: int):
         self.problems = problems
         self._systems = Systems(problems, free_bytes(problems.p) // 2)
+        self._reader = Reader()
         self._assess = Recorded(partial(assess, problems, max_iter))
         self._enter_and_prepare = Recorded(partial(enter_and_prepare, problems))
         self._prepare = Recorded(partial(only_prepare, problems))
@@ -69,18 +71,23 @@ class StackedRun:
             paths, point, _first_aim(problems, paths, start, again.steps), _first_progress(problems)
         )
         while True:
-            asked = places.note(assessed, point)
+            flags = self._reader.start(assessed.flags)
+            # A GPU prepares the next step while the host reads the flags of this one and decides.
+            ahead = self._prepared(problems.penalty.is_norm, point, assessed) if is_on_gpu(problems.p) else None
+            asked = places.note(flags(), point)
             if not places.running.any():
                 return places.found
             solve = self._systems.plan(places.load())
-            damping = assessed.progress.damping
-            if asked:
-                prepared = self._enter_and_prepare(point, assessed.look, assessed.aim, assessed.entering, damping)
-            else:
-                prepared = self._prepare(point, assessed.look, assessed.aim, damping)
-            point, prepared = prepared
+            point, prepared = ahead or self._prepared(asked, point, assessed)
             before = Advanced(point, assessed.aim, assessed.progress)
             point, assessed = self._advance_and_assess(paths, before, prepared, solve(prepared))
+
+    def _prepared(self, asked: bool, point: Point, assessed: Assessed) -> tuple[Point, Prepared]:
+        """Let atoms enter where any ask for it, and prepare the next step."""
+        look, aim, damping = assessed.look, assessed.aim, assessed.progress.damping
+        if asked:
+            return self._enter_and_prepare(point, look, aim, assessed.entering, damping)
+        return self._prepare(point, look, aim, damping)
 
 
 def _first_progress(problems: StackedProblems) -> Progress:
@@ -117,9 +124,9 @@ class _Places:
         self.place = np.zeros(problems.P, dtype=np.int64)
         self.found = Found()
 
-    def note(self, assessed: Assessed, point: Point) -> bool:
-        """Read the flags and keep the points of problems that arrived; return whether any atoms are to enter."""
-        arrived, steps, asks, self.counts = to_numpy(assessed.flags)
+    def note(self, flags: np.ndarray, point: Point) -> bool:
+        """Keep the points of problems that arrived; return whether any atoms are to enter."""
+        arrived, steps, asks, self.counts = flags
         kept = np.flatnonzero(self.running & (arrived > 0))
         if len(kept):
             self._keep(kept, steps, point)
@@ -127,7 +134,7 @@ class _Places:
 
     def _keep(self, kept: np.ndarray, steps: np.ndarray, point: Point) -> None:
         xp = self.problems.xp
-        rows = like(self.problems.p, kept, dtype=xp.int64)
+        rows = send(self.problems.p, kept)
         self.found.keys += [(int(self.place[p]), int(p)) for p in kept]
         self.found.n_iter += steps[kept].tolist()
         self.found.W.append(xp.take(xp.reshape(point.W, (self.problems.P, -1)), rows, axis=0))

@@ -156,7 +156,7 @@ def _penalty_bend(problems: StackedProblems, W: Array, look: Look, aim: Aim, dam
 
 
 def advance(problems: StackedProblems, before: Advanced, prepared: Prepared, step: Step) -> Advanced:
-    """Try several lengths of the step through the prox at once; take the first that lowers the objective enough."""
+    """Try several lengths of the step through the prox at once; take the best that lowers the objective enough."""
     xp = problems.xp
     point, aim, progress = before
     decrease = xp.sum(prepared.pull_b * step.db, axis=1) - xp.sum(prepared.residual * step.dw, axis=(1, 2, 3))
@@ -176,19 +176,19 @@ def advance(problems: StackedProblems, before: Advanced, prepared: Prepared, ste
     # A system that was not positive definite gives any step at all: it must at least lead down.
     taken = low_enough & (decrease[:, None] >= 0)
     accepted = xp.any(taken, axis=1)
-    first = xp.argmax(xp.astype(taken, xp.int8), axis=1)
-    factor = xp.where(accepted, xp.take(problems.damping_factors, first), REFUSED_FACTOR)
+    best = xp.argmin(xp.where(taken, reached, float("inf")), axis=1)
+    factor = xp.where(accepted, xp.take(problems.damping_factors, best), REFUSED_FACTOR)
     damping = _clip(xp, progress.damping * factor, LEAST_DAMPING, MOST_DAMPING)
     decrease = xp.where(accepted, decrease, float("inf"))
     progress = Progress(damping, progress.best, progress.lowest, progress.waited + 1, decrease)
     aim = Aim(*aim[:5], xp.zeros_like(aim.fresh), aim.steps + 1)
-    return Advanced(_chosen(problems, point, tried, first, accepted), aim, progress)
+    return Advanced(_chosen(problems, point, tried, best, accepted), aim, progress)
 
 
-def _chosen(problems: StackedProblems, point: Point, tried: Point, first: Array, accepted: Array) -> Point:
+def _chosen(problems: StackedProblems, point: Point, tried: Point, best: Array, accepted: Array) -> Point:
     xp = problems.xp
     L = tried.W.shape[1]
-    rows = problems.range_P * L + first
+    rows = problems.range_P * L + best
 
     def pick(many, before):
         flat = xp.reshape(many, (problems.P * L, -1))

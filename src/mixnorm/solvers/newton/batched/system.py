@@ -5,18 +5,19 @@ over is a group of zeros with the identity on the diagonal. `mixnorm.solvers.new
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from mixnorm.core.arrays import Array, is_torch_array, like, namespace
+from mixnorm.core.arrays import Array, namespace
 from mixnorm.solvers.newton.batched.linalg import add_to_diagonal, solve_coupled, solve_posdef
 from mixnorm.solvers.newton.batched.memory import systems_at_once
 from mixnorm.solvers.newton.batched.problems import StackedProblems
 from mixnorm.solvers.newton.batched.recorded import Recorded
 from mixnorm.solvers.newton.batched.state import Prepared, Step
+from mixnorm.solvers.newton.batched.transfers import is_on_gpu, send
 
 #: A batch is cut in two where that saves so many numbers of padding; fewer cost a GPU less than another batch.
 _WORTH = 30_000_000
@@ -41,43 +42,85 @@ class Systems:
 
     def __init__(self, problems: StackedProblems, room: int):
         self._problems, self._room = problems, room
-        self._recorded: dict[tuple[int, int], Recorded] = {}
+        self._recorded: dict[tuple[_Size, bool], Recorded] = {}
         self._pool: list = []
-        self._sent: tuple[bytes, tuple[Array, Array]] = (b"", (None, None))
 
     def plan(self, load: Load) -> Callable[[Prepared], Step]:
-        """Return a function that solves the systems of the running problems; the steps of the others are zero.
-
-        Made before the step is prepared, since a device that has work to do keeps what is sent to it waiting.
-        """
+        """Return a function that solves the systems of the running problems; the steps of the others are zero."""
         problems = self._problems
-        batches = _batches(problems, load, self._room)
-        if len(batches) == 1 and problems.T == 1 and is_torch_array(problems.p) and problems.p.is_cuda:
-            M = next(size for size in _roundings(problems.P, _BATCHES) if size >= len(batches[0]))
-            most = int(load.counts[batches[0]].max())
-            a = next(size for size in _roundings(problems.G, _SIZES) if size >= most)
-            if self._fits(M, a):
-                return self._replay((M, a), *self._send(batches[0], M))
-        return partial(_solve_batches, problems, load, batches)
+        batches = [_Batch.of(ids, load) for ids in _batches(problems, load, self._room)]
+        if not is_on_gpu(problems.p):
+            return partial(_solve_batches, problems, [(batch, _solver(problems, batch.size)) for batch in batches])
+        batches = [self._rounded(batch) for batch in batches]
+        if len(batches) == 1 and self._is_recorded(batches[0].size):
+            ids, places = batches[0].places(problems)
+            return lambda prepared: self._replay(batches[0].size, True)(prepared, ids, places)
+        return partial(_solve_batches, problems, [(batch, self._piece(batch)) for batch in batches])
 
-    def _fits(self, M: int, a: int) -> bool:
-        """Whether M problems with a active groups can be solved at once, and be recorded."""
+    def _rounded(self, batch: "_Batch") -> "_Batch":
+        """A batch of one of a few sizes, so that few sizes are recorded; as it is where it cannot be recorded."""
+        problems, (M, a, coupled) = self._problems, batch.size
+        M = next(size for size in _roundings(problems.P, _BATCHES) if size >= M)
+        a = next(size for size in _roundings(problems.G, _SIZES) if size >= a)
+        rounded = replace(batch, size=_Size(M, a, coupled))
+        return rounded if self._is_recorded(rounded.size) else batch
+
+    def _is_recorded(self, size: "_Size") -> bool:
+        """Whether systems of a size can be solved at once, and are recorded."""
         problems = self._problems
-        m = a * problems.r
-        return m <= _LARGEST_RECORDED and systems_at_once(self._room, 1, m, problems.n) >= M
+        m = size.a * problems.r
+        room = systems_at_once(self._room, problems.T, m, problems.n + problems.n_common)
+        return m <= _LARGEST_RECORDED and room >= size.M
 
-    def _send(self, ids: np.ndarray, M: int) -> tuple[Array, Array]:
-        """Return `padded_places` on the device; the same problems run for many steps, and are sent once."""
-        numbers = np.concatenate(padded_places(ids, self._problems.P, M))
-        if self._sent[0] != numbers.tobytes():
-            there = like(self._problems.p, numbers, dtype=self._problems.xp.int64)
-            self._sent = numbers.tobytes(), (there[:M], there[M:])
-        return self._sent[1]
+    def _piece(self, batch: "_Batch") -> Callable:
+        """Return the function that solves one of several batches."""
+        if not self._is_recorded(batch.size):
+            return _solver(self._problems, batch.size)
+        replay = self._replay(batch.size, False)
+        # What is recorded is overwritten by the next batch.
+        return lambda prepared, ids: tuple(
+            self._problems.xp.asarray(part, copy=True) for part in replay(prepared, ids)
+        )
 
-    def _replay(self, size: tuple[int, int], ids: Array, places: Array) -> Callable:
-        if size not in self._recorded:
-            self._recorded[size] = Recorded(partial(solve_padded, self._problems, size[1]), self._pool)
-        return lambda prepared: self._recorded[size](prepared, ids, places)
+    def _replay(self, size: "_Size", alone: bool) -> Recorded:
+        """The recorded solution of systems of a size; ``alone``: spread over all groups at once."""
+        key = size, alone
+        if key not in self._recorded:
+            function = partial(solve_padded, self._problems, size) if alone else _solver(self._problems, size)
+            self._recorded[key] = Recorded(function, self._pool)
+        return self._recorded[key]
+
+
+class _Size(NamedTuple):
+    """Of a batch of systems: number of problems, active groups of each, whether a mean couples their subjects."""
+
+    M: int
+    a: int
+    coupled: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """Problems whose systems are solved together."""
+
+    ids: np.ndarray
+    size: _Size
+
+    @classmethod
+    def of(cls, ids: np.ndarray, load: Load) -> "_Batch":
+        """Of the size of its largest system."""
+        return cls(ids, _Size(len(ids), int(load.counts[ids].max()), bool(load.coupled[ids].any())))
+
+    def places(self, problems: StackedProblems) -> tuple[Array, Array]:
+        """`padded_places` on the device."""
+        ids, places = padded_places(self.ids, problems.P, self.size.M)
+        numbers = send(problems.p, np.concatenate([ids, places]))
+        return numbers[: self.size.M], numbers[self.size.M :]
+
+
+def _solver(problems: StackedProblems, size: _Size) -> Callable:
+    """Return the function that solves the systems of a batch, from `Prepared` and the problems' numbers."""
+    return lambda prepared, ids: _solve_batch(problems, prepared, ids, size.a, size.coupled)
 
 
 def _roundings(largest: int, number: int) -> list[int]:
@@ -92,34 +135,33 @@ def padded_places(ids: np.ndarray, P: int, M: int) -> tuple[np.ndarray, np.ndarr
     return np.concatenate([ids, np.full(M - len(ids), ids[0])]), places
 
 
-def solve_padded(problems: StackedProblems, a: int, prepared: Prepared, ids: Array, places: Array) -> Step:
-    """Solve the systems of some problems of one subject with at most a active groups, of `padded_places`."""
-    xp = problems.xp
-    M = ids.shape[0]
-    rows, db = _solve_batch(problems, prepared, ids, a, False)
+def solve_padded(problems: StackedProblems, size: _Size, prepared: Prepared, ids: Array, places: Array) -> Step:
+    """Solve the systems of some problems, of `padded_places`, and spread the solutions over all groups."""
+    xp, (M, a, coupled) = problems.xp, size
+    rows, db = _solve_batch(problems, prepared, ids, a, coupled)
     flat = xp.concat([rows, xp.zeros_like(rows[:1, :])], axis=0)
     spread, places_ = prepared.spread, places[:, None]
     where = xp.where((spread >= 0) & (places_ < M), places_ * a + spread, M * a)
     steps = xp.take(flat, xp.reshape(where, (-1,)), axis=0)
-    steps = xp.reshape(steps, (problems.P, problems.G, 2, 1, problems.r))
+    steps = xp.reshape(steps, (problems.P, problems.G, 2, problems.T, problems.r))
     db = xp.take(xp.concat([db, xp.zeros_like(db[:1, :])], axis=0), places, axis=0)
     return Step(steps[:, :, 0, ...], steps[:, :, 1, ...], db)
 
 
-def _solve_batches(problems: StackedProblems, load: Load, batches: list, prepared: Prepared) -> Step:
+def _solve_batches(problems: StackedProblems, batches: list[tuple[_Batch, Callable]], prepared: Prepared) -> Step:
     """Solve the systems of some problems, batch by batch, and spread the solutions over all groups."""
     xp = problems.xp
     P, G, T, r = problems.P, problems.G, problems.T, problems.r
     pieces, first, row = [], np.full((2, P), -1, dtype=np.int64), np.zeros(2, dtype=np.int64)
-    for ids in batches:
-        a = int(load.counts[ids].max())
-        coupled = bool(load.coupled[ids].any())
-        some = None if len(ids) == P else like(prepared.root, ids, dtype=xp.int64)
-        pieces.append(_solve_batch(problems, prepared, some, a, coupled))
+    for batch, solve in batches:
+        ids, (M, a, _) = batch.ids, batch.size
+        everything = len(ids) == P and not is_on_gpu(prepared.root)  # what is recorded takes arrays alone
+        some = None if everything else send(prepared.root, padded_places(ids, P, M)[0])
+        pieces.append(solve(prepared, some))
         first[:, ids] = row[:, None] + np.array([[a], [1]]) * np.arange(len(ids))
-        row += np.array([a * len(ids), len(ids)])
+        row += np.array([a * M, M])
     first = np.where(first < 0, row[:, None], first)
-    starts = like(prepared.root, first, dtype=xp.int64)
+    starts = send(prepared.root, first)
     begin, nowhere = starts[0, :, None], int(row[0])
     where = xp.where((prepared.spread >= 0) & (begin < nowhere), begin + prepared.spread, nowhere)
     steps = _stacked([piece[0] for piece in pieces])

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from mixnorm.core.groups import Groups
+from mixnorm.estimators.kronecker_distance import KroneckerDistance
 from mixnorm.estimators.objective import as_noise
 from mixnorm.estimators.quadratic import check_noise
 from mixnorm.estimators.trained import Trained
@@ -67,16 +68,17 @@ def elimination_order(
     -------
     ndarray of shape (number of sensors of finite weight,)
     """
-    allowed, estimate = np.isfinite(group_weights), elimination_noise(noise, groups)
-    distances = [Distance.of(own, groups, allowed, estimate) for own in subjects]
-    with few_threads(distances[0].P):
-        order = np.flatnonzero(allowed)[eliminate(distances, group_weights[allowed])]
+    allowed, estimate = np.flatnonzero(np.isfinite(group_weights)), elimination_noise(noise, groups)
+    with few_threads(subjects[0].X):
         if noise is not None or groups.layout is None:
-            return order
+            given = [Distance.of(own, groups, np.isfinite(group_weights), estimate) for own in subjects]
+            return allowed[eliminate(given, group_weights[allowed])]
+        many = [KroneckerDistance(own, groups, allowed) for own in subjects]
+        order = allowed[eliminate(many, group_weights[allowed])]
         # in recording order, so that of two equal sensors the earlier one stays here too
         first = np.sort(order[:MOST_UNBIASED])
-        found = eliminate([UnbiasedDistance(own, groups, first) for own in subjects], group_weights[first])
-        return np.concatenate([first[found], order[MOST_UNBIASED:]])
+        few = [UnbiasedDistance(own, groups, first) for own in subjects]
+        return np.concatenate([first[eliminate(few, group_weights[first])], order[MOST_UNBIASED:]])
 
 
 def elimination_noise(given: str | ArrayLike | None, groups: Groups) -> str | NDArray[np.float64]:
@@ -107,7 +109,9 @@ def check_strategy(strategy: str, ridge: float) -> None:
         )
 
 
-def eliminate(distances: Sequence["Distance | UnbiasedDistance"], cost: NDArray[np.float64]) -> NDArray[np.intp]:
+def eliminate(
+    distances: Sequence["Distance | KroneckerDistance | UnbiasedDistance"], cost: NDArray[np.float64]
+) -> NDArray[np.intp]:
     """Remove sensors one by one, the same one from all distances; return them, the last one first.
 
     Parameters

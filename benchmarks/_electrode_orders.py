@@ -12,6 +12,7 @@ from unittest.mock import MagicMock
 
 import numpy as np
 from _former_elimination import HeldOut, components, order_sensors
+from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold
 
@@ -93,7 +94,7 @@ class OwnNoise:
         self.moments = SensorMoments(X, signs, np.ones(n))
         self.difference = parts[0].mean(axis=0) - parts[1].mean(axis=0)
         residuals = np.concatenate([part - part.mean(axis=0) for part in parts]).reshape(n, -1)
-        self.covariance = residuals.T @ residuals / (n - 2)
+        self.residuals, self.covariance = residuals, residuals.T @ residuals / (n - 2)
         self.precision, self.n = len(parts[0]) * len(parts[1]) / n, n
         self.folds = [
             (OwnNoise(Training(X[fold.train > 0], signs[fold.train > 0], [])), X[fold.test], signs[fold.test])
@@ -105,8 +106,14 @@ class OwnNoise:
         if kind == "kronecker":
             return np.kron(found.sensors, found.samples)
         # shrunk: the sample covariance, the more the more trials there are for each feature
-        share = min(1.0, len(C) / self.n) if kind == "shrunk" else 1.0
+        share = {"shrunk": min(1.0, len(C) / self.n), "Ledoit-Wolf": self.share}.get(kind, 1.0)
         return share * found.dense() + (1 - share) * C
+
+    def choose_share(self, sensors):
+        """Share of the structured noise for montages of these sensors, by Ledoit and Wolf where it is the identity."""
+        rest = self.residuals[:, (sensors[:, None] * self.r + np.arange(self.r)).ravel()]
+        root = np.linalg.cholesky(self.moments.structured(sensors).dense())
+        self.share = ledoit_wolf_shrinkage(np.linalg.solve(root, rest.T).T, assume_centered=True)
 
     def parts(self, sensors, kind):
         """P = N⁻¹, d and C of the montage, in units of the noise."""
@@ -142,10 +149,12 @@ class OwnNoise:
 
 
 def by_own_noise(training, criterion="expected", kind="structured", most=16):
-    """The order of the package down to ``most`` electrodes, then elimination by a criterion of `OwnNoise`."""
-    order, value = by_us(training, "kronecker"), getattr(OwnNoise(training), criterion)
+    """The distance in Kronecker noise down to ``most`` electrodes, then a criterion of `OwnNoise`."""
+    order, own = by_us(training, "kronecker"), OwnNoise(training)
     left, removed = list(order[:most]), list(order[most:][::-1])
     while len(left) > 1:
+        own.choose_share(np.sort(left))
+        value = getattr(own, criterion)
         without = [value(np.sort([other for other in left if other != one]), kind) for one in left]
         removed.append(left.pop(int(np.argmax(without))))
     return np.array([*left, *removed[::-1]])
@@ -249,6 +258,8 @@ CANDIDATES = {
             (8, "unbiased", "structured"),
             *((16, one, kind) for one in ("distance", "unbiased", "expected") for kind in ("structured", "shrunk")),
             (16, "held_out", "structured"),
+            (8, "unbiased", "Ledoit-Wolf"),
+            (16, "unbiased", "Ledoit-Wolf"),
         )
     },
 }

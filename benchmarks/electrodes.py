@@ -150,7 +150,7 @@ def run_folds(function, options):
     tasks = [
         (function, data, options, place, name)
         for data in options.data
-        for place, person in enumerate(people_of(data, options.seeds))
+        for place, person in enumerate(people_of(data, options.seeds)[: options.subjects])
         for name in person.splits
     ]
     rows = []
@@ -531,6 +531,7 @@ def main():
         job.add_argument("--only", nargs="+", metavar="ORDER", help="orders to compare; all if left out")
         job.add_argument("--jobs", type=int, default=1)
         job.add_argument("--out", help="CSV file")
+        job.add_argument("--subjects", type=int, help="the first subjects of every data set; default: all")
         job.set_defaults(run=run)
     job = add("tables")
     job.add_argument("files", nargs="+", help="CSV files that orders or recommended have written")

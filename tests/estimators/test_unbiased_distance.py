@@ -6,7 +6,8 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 
 from mixnorm import SensorSelector, stability_selection
 from mixnorm.core.groups import Groups
-from mixnorm.estimators.elimination import MOST_UNBIASED, elimination_order
+from mixnorm.estimators.elimination import MOST_OWN_NOISE, eliminate, elimination_order
+from mixnorm.estimators.kronecker_distance import KroneckerDistance
 from mixnorm.estimators.trained import Trained
 from mixnorm.estimators.unbiased_distance import UnbiasedDistance
 from mixnorm.noise import covariance
@@ -92,11 +93,13 @@ def test_several_subjects_share_the_order_of_their_mean():
 
 
 def test_only_the_last_sensors_are_ordered_by_it():
-    X, signs = trials_of(np.random.default_rng(4), 80, n_sensors=MOST_UNBIASED + 3)
-    by_distance = SensorSelector(1, noise="kronecker").fit(X, signs).order_.tolist()
+    X, signs = trials_of(np.random.default_rng(4), 80, n_sensors=MOST_OWN_NOISE + 3)
+    all_sensors, trained = np.arange(MOST_OWN_NOISE + 3), Trained(X.reshape(80, -1), signs, np.ones(80))
+    distance = KroneckerDistance(trained, Groups.from_channels(all_sensors, R), all_sensors)
+    many = eliminate([distance], np.ones(len(all_sensors))).tolist()
     order = order_of((X, signs))
-    assert order[MOST_UNBIASED:] == by_distance[MOST_UNBIASED:]
-    assert order == greedy([(1.0, X, signs)], sorted(by_distance[:MOST_UNBIASED])) + by_distance[MOST_UNBIASED:]
+    assert order[MOST_OWN_NOISE:] == many[MOST_OWN_NOISE:]
+    assert order == greedy([(1.0, X, signs)], sorted(many[:MOST_OWN_NOISE])) + many[MOST_OWN_NOISE:]
 
 
 def test_it_is_the_distance_of_the_true_means_in_the_mean():

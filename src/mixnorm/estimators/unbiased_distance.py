@@ -11,7 +11,13 @@ whose noise it does not describe well seem to separate the classes.
 
 N is estimated for every montage by itself, as for the decoder that is trained on it. For a few sensors this is far
 from their part of an estimate for all: the time course of the noise that is left after the other sensors have been
-used to suppress it is not that of the noise itself.
+used to suppress it is not that of the noise itself. It is
+
+    N = λ T + (1 − λ) C
+
+with T the structured estimate and λ the share of Ledoit and Wolf (`mixnorm.noise.shrunk`), in coordinates where T is
+the identity. With few trials λ is near 1. With many, C is known better than any structure describes it, and the
+decoder learns as much from the trials.
 """
 
 from __future__ import annotations

@@ -249,8 +249,10 @@ def score_fold(person, fold, options):
     note(ALL, "ours", refit(training, everything), 0.0)
     note(ALL, "own", own_refit(FORMER)(five, everything), 0.0)
     cap = standard_cap(person.ch_names)
-    compared = {name: find for name, find in ORDERS.items() if not options.only or name in options.only}
-    for name, find in (compared | (CANDIDATES if options.candidates else {})).items():
+    compared = ORDERS | (CANDIDATES if options.candidates else {})
+    for name, find in compared.items():
+        if options.only and name not in options.only:
+            continue
         start = time.process_time()
         try:
             order = find(training if name == OURS else five)

@@ -114,3 +114,11 @@ def test_constant_sensors_leave_first_and_a_repeated_one_before_its_original():
     order = elimination_order([trained(X, signs)], GROUPS, np.ones(G)).tolist()
     assert sorted(order[-2:]) == [3, 8]
     assert order.index(0) < order.index(10)
+
+
+def test_of_two_sensors_with_the_same_signal_rounding_does_not_choose():
+    for seed in range(20):
+        X, signs = trials_of(seed)
+        X[:, 10] = X[:, 0]
+        losses = KroneckerDistance(trained(X, signs), GROUPS, np.arange(G)).losses()
+        assert losses[0] == losses[10], f"seed {seed}"

@@ -82,6 +82,21 @@ def test_order_is_that_of_computing_every_montage_anew():
     assert SensorSelector(2).fit(X, signs).order_.tolist() == order_of((X, signs))
 
 
+def test_the_noise_is_shrunk_anew_for_the_sensors_that_are_left():
+    X, signs = trials_of(np.random.default_rng(12), 90)
+    X[:, ::2] *= np.array([0.3, 1.0, 2.0, 4.0])  # other courses in time, which no structure describes
+    trained = Trained(X.reshape(90, -1), signs, np.ones(90))
+    own, left = UnbiasedDistance(trained, Groups.from_channels(range(G), R), np.arange(G)), list(range(G))
+    shares = []
+    for place in (4, 1, 0):
+        own.remove(place)
+        left[place] = left[-1]
+        left.pop()
+        shares.append(share_of(X, signs, left))
+        assert own.separation(np.array(left)) == pytest.approx(unbiased(X, signs, left, shares[-1]), rel=1e-8)
+    assert 0.01 < min(shares) < 0.9 * max(shares) < 0.9
+
+
 def test_several_subjects_share_the_order_of_their_mean():
     people = [trials_of(np.random.default_rng(seed), n) for seed, n in ((2, 48), (3, 90))]
     people[1][0][people[1][1] > 0, 4] += 0.9

@@ -70,16 +70,12 @@ class KroneckerDistance:
     @property
     def error(self) -> float:
         """Standard error of the loss of a sensor without information, as for `Distance`."""
-        return float(np.sqrt(2 * self._samples) / self.precision / max(2 * _root(self.squared), 1e-12))
+        return float(np.sqrt(2 * self._samples) / self.precision / max(2 * signed_root(self.squared), 1e-12))
 
     def losses(self) -> NDArray[np.float64]:
         """Loss of d' = √D² by the removal of each sensor, (sensors,); negative where it is better to do without."""
-        losses = _root(self.squared) - _root(self.squared - np.diag(self.Q) / np.diag(self.P))
-        losses = ROUNDING * np.round(losses / ROUNDING)
-        # A constant sensor does not even add noise, so that its removal loses more than that of a useless one; but
-        # nobody needs to wear it.
-        losses[~self._varies] = min(losses.min(), 0.0) - ROUNDING
-        return losses
+        left = self.squared - np.diag(self.Q) / np.diag(self.P)
+        return comparable(signed_root(self.squared) - signed_root(left), self._varies)
 
     def remove(self, place: int) -> None:
         """Remove the sensor at an index; the last sensor takes its index."""
@@ -94,6 +90,15 @@ class KroneckerDistance:
         self._varies = self._varies[:last]
 
 
-def _root(squared: float | NDArray[np.float64]) -> NDArray[np.float64]:
+def signed_root(squared: float | NDArray[np.float64]) -> NDArray[np.float64]:
     """√D², and −√−D² where D² < 0."""
     return np.sign(squared) * np.sqrt(np.abs(squared))
+
+
+def comparable(losses: NDArray[np.float64], varies: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Losses of d' without rounding errors, those of constant sensors the smallest."""
+    losses = ROUNDING * np.round(losses / ROUNDING)
+    # A constant sensor does not even add noise, so that its removal loses more than that of a useless one; but nobody
+    # needs to wear it.
+    losses[~varies] = min(losses.min(), 0.0) - ROUNDING
+    return losses

@@ -27,14 +27,12 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from mixnorm.core.groups import Groups
+from mixnorm.estimators.kronecker_distance import ROUNDING, comparable, signed_root
 from mixnorm.estimators.objective import varying
 from mixnorm.estimators.trained import Trained
 from mixnorm.noise import SensorMoments, residuals
 from mixnorm.noise.shrunk import shrinkage
 
-#: Losses that differ by less are equal: rounding must not decide between two sensors with the same signal. Residuals
-#: that are smaller, relative to the trials, are zero.
-_ROUNDING = 1e-9
 #: Least share of the structured noise, which keeps N positive definite where sensors are copies of each other.
 _LEAST_SHARE = 1e-3
 #: d' by sensors that are constant in each class and differ between the classes.
@@ -72,7 +70,7 @@ class UnbiasedDistance:
         self._covariance = self._moments.sample(slice(0, K)).reshape(K, r, K, r)
         self._varies = varying(X, Groups.from_channels(range(K), r))
         noise, signal = (np.sum(part.reshape(-1, K, r) ** 2, axis=(0, 2)) for part in (found.trials, X))
-        self._has_noise = noise > _ROUNDING**2 * signal
+        self._has_noise = noise > ROUNDING**2 * signal  # smaller residuals are rounding
         self._residuals = found
         self._left = np.arange(K)
         self._share = self._shrinkage()
@@ -89,7 +87,7 @@ class UnbiasedDistance:
         N = self._share * self._moments.structured(own).dense() + (1 - self._share) / variance * C
         P = np.linalg.inv(N)
         squared = (d @ P @ d - np.vdot(P, C) / self.precision) / variance
-        return float(np.sign(squared) * np.sqrt(np.abs(squared)))
+        return float(signed_root(squared))
 
     def _shrinkage(self) -> float:
         """λ of the sensors that are left: one for all montages that are compared, so that it favours none of them."""
@@ -113,11 +111,7 @@ class UnbiasedDistance:
     def losses(self) -> NDArray[np.float64]:
         """Loss of d' by the removal of each sensor, (sensors,); negative where it is better to do without."""
         without = [self.separation(np.delete(self._left, place)) for place in range(len(self._left))]
-        losses = _ROUNDING * np.round((self.separation(self._left) - np.array(without)) / _ROUNDING)
-        # A constant sensor does not even add noise, so that its removal loses more than that of a useless one; but
-        # nobody needs to wear it.
-        losses[~self._varies[self._left]] = min(losses.min(), 0.0) - _ROUNDING
-        return losses
+        return comparable(self.separation(self._left) - np.array(without), self._varies[self._left])
 
     def remove(self, place: int) -> None:
         """Remove the sensor at an index; the last sensor takes its index."""

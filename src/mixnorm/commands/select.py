@@ -185,7 +185,7 @@ def _asked(options: dict[str, Any]) -> SelectOptions:
 
 
 def _selected(runs: list, asked: SelectOptions, checkpoint: Checkpoint) -> Selection:
-    with _bar("select") as (bar, show):
+    with _bar("preparing") as (bar, show):
         return select_montage(runs, asked, lambda now: show_progress(bar, now), replace(checkpoint, progress=show))
 
 

@@ -12,6 +12,7 @@ from unittest.mock import MagicMock
 
 import numpy as np
 from _former_elimination import HeldOut, components, order_sensors
+from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold
 
@@ -29,7 +30,7 @@ from mixnorm.montage.plain_svm import choose_alphas, growing, stack_of
 from mixnorm.montage.refits import Models, Ranking
 from mixnorm.montage.separation import precision, separation
 from mixnorm.montage.trials import Training
-from mixnorm.noise import SensorMoments
+from mixnorm.noise import SensorMoments, kronecker, residuals
 
 #: No order is scored with more electrodes than this, short of all.
 MOST = 16
@@ -93,7 +94,7 @@ class OwnNoise:
         self.moments = SensorMoments(X, signs, np.ones(n))
         self.difference = parts[0].mean(axis=0) - parts[1].mean(axis=0)
         residuals = np.concatenate([part - part.mean(axis=0) for part in parts]).reshape(n, -1)
-        self.covariance = residuals.T @ residuals / (n - 2)
+        self.residuals, self.covariance = residuals, residuals.T @ residuals / (n - 2)
         self.precision, self.n = len(parts[0]) * len(parts[1]) / n, n
         self.folds = [
             (OwnNoise(Training(X[fold.train > 0], signs[fold.train > 0], [])), X[fold.test], signs[fold.test])
@@ -105,8 +106,14 @@ class OwnNoise:
         if kind == "kronecker":
             return np.kron(found.sensors, found.samples)
         # shrunk: the sample covariance, the more the more trials there are for each feature
-        share = min(1.0, len(C) / self.n) if kind == "shrunk" else 1.0
+        share = {"shrunk": min(1.0, len(C) / self.n), "Ledoit-Wolf": self.share}.get(kind, 1.0)
         return share * found.dense() + (1 - share) * C
+
+    def choose_share(self, sensors):
+        """Share of the structured noise for montages of these sensors, by Ledoit and Wolf where it is the identity."""
+        rest = self.residuals[:, (sensors[:, None] * self.r + np.arange(self.r)).ravel()]
+        root = np.linalg.cholesky(self.moments.structured(sensors).dense())
+        self.share = ledoit_wolf_shrinkage(np.linalg.solve(root, rest.T).T, assume_centered=True)
 
     def parts(self, sensors, kind):
         """P = N⁻¹, d and C of the montage, in units of the noise."""
@@ -141,11 +148,59 @@ class OwnNoise:
         return precision([signs for *_, signs in self.folds]) @ found
 
 
-def by_own_noise(training, criterion="expected", kind="structured", most=16):
-    """The order of the package down to ``most`` electrodes, then elimination by a criterion of `OwnNoise`."""
-    order, value = by_us(training, "kronecker"), getattr(OwnNoise(training), criterion)
+class OneNoise:
+    """Criteria of a montage in the Kronecker noise of all electrodes, whose matrices are over electrodes alone."""
+
+    def __init__(self, training):
+        X, signs = training.X, training.signs
+        n, _, _ = X.shape
+        found = residuals(X.reshape(n, -1), signs, np.ones(n))
+        rest = found.trials.reshape(X.shape) / np.sqrt(np.mean(found.trials**2))
+        factors = kronecker(rest, found.weights)
+        # the noise is white over samples in these coordinates
+        root = np.linalg.cholesky(np.linalg.inv(factors.samples))
+        flat = (rest @ root).transpose(1, 0, 2).reshape(X.shape[1], -1)
+        self.R, self.M, self.precision = factors.sensors, flat @ flat.T / n, found.n_difference
+        self.D = found.difference.reshape(X.shape[1:]) @ root / np.sqrt(np.mean(found.trials**2))
+
+    def shrunk(self, rank):
+        """The response with its largest singular values, or reduced to few patterns and courses (None)."""
+        level = np.vdot(np.linalg.inv(self.R), self.M) / self.D.size / self.precision
+        root = np.sqrt(level) * np.linalg.cholesky(self.R)
+        D = np.linalg.solve(root, self.D)  # white noise of variance 1
+        if rank is not None:
+            U, values, V = np.linalg.svd(D, full_matrices=False)
+            return root @ (U[:, :rank] * values[:rank]) @ V[:rank]
+        (a, U), (b, V) = np.linalg.eigh(D @ D.T / D.shape[1]), np.linalg.eigh(D.T @ D / D.shape[0])
+        variances = np.maximum(a - 1, 0.02)[:, None] + np.maximum(b - 1, 0.02)
+        variances *= max(np.mean(D**2) - 1, 0.02) / variances.mean()
+        return root @ U @ (variances / (1 + variances) * (U.T @ D @ V)) @ V.T
+
+    def criterion(self, sensors, D, expected):
+        """D² of a response; or the separation expected on new trials, where C is taken to be N."""
+        P, part = np.linalg.inv(self.R[np.ix_(sensors, sensors)]), np.ix_(sensors, sensors)
+        squared = np.vdot(P, D[sensors] @ D[sensors].T)
+        return (squared - np.vdot(P, self.M[part]) / self.precision) / np.sqrt(squared) if expected else squared
+
+
+def by_one_noise(training, rank=None, expected=False):
+    """Elimination by a criterion of `OneNoise`: of the response shrunk to a rank or, with ``expected``, as it is."""
+    noise = OneNoise(training)
+    D = noise.D if expected else noise.shrunk(rank)
+    left, removed = list(range(training.X.shape[1])), []
+    while len(left) > 1:
+        without = [noise.criterion(np.array([h for h in left if h != one]), D, expected) for one in left]
+        removed.append(left.pop(int(np.argmax(without))))
+    return np.array([*left, *removed[::-1]])
+
+
+def by_own_noise(training, criterion="expected", kind="structured", most=16, first=None):
+    """The order ``first`` (by the distance in Kronecker noise) down to ``most``, then by a criterion of `OwnNoise`."""
+    order, own = first(training) if first else by_us(training, "kronecker"), OwnNoise(training)
     left, removed = list(order[:most]), list(order[most:][::-1])
     while len(left) > 1:
+        own.choose_share(np.sort(left))
+        value = getattr(own, criterion)
         without = [value(np.sort([other for other in left if other != one]), kind) for one in left]
         removed.append(left.pop(int(np.argmax(without))))
     return np.array([*left, *removed[::-1]])
@@ -249,6 +304,18 @@ CANDIDATES = {
             (8, "unbiased", "structured"),
             *((16, one, kind) for one in ("distance", "unbiased", "expected") for kind in ("structured", "shrunk")),
             (16, "held_out", "structured"),
+            (8, "unbiased", "Ledoit-Wolf"),
+            (16, "unbiased", "Ledoit-Wolf"),
+        )
+    },
+    **{
+        f"{name}; first 8 by unbiased, own {kind} noise": partial(
+            by_own_noise, criterion="unbiased", kind=kind, most=8, first=partial(by_one_noise, **how)
+        )
+        for name, kind, how in (
+            ("shrunk response", "structured", {}),
+            ("response of rank 2", "structured", {"rank": 2}),
+            ("expected separation", "Ledoit-Wolf", {"expected": True}),
         )
     },
 }

@@ -13,13 +13,11 @@ selectors differ in nothing but their electrodes. Selectors that score subsets w
 import argparse
 import logging
 import time
-import warnings
 from functools import partial
 
 import numpy as np
 from _electrode_orders import by_us, lda
-from electrodes import ALL, accuracy, by_subject, in_parallel, paired, people_of, write
-from joblib import delayed
+from electrodes import ALL, accuracy, by_subject, paired, run_folds
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from mixnorm.estimators.folds import auc
@@ -91,11 +89,9 @@ SELECTORS = {
 LARGE_SEARCHES = ("aeon-neuro BPSO", "bci-essentials SBS")
 
 
-def score_fold(data, place, fold):
+def score_fold(person, fold, options):
     """AUC of the held-out trials for every selector and number of electrodes on one fold of one person."""
-    warnings.simplefilter("ignore")
     logging.disable(logging.INFO)  # bci-essentials prints every step of its searches
-    person = people_of(data)[place]
     training, X, signs = person.split(fold)
     G, y = X.shape[1], (training.signs > 0).astype(int)
     rows = []
@@ -104,7 +100,7 @@ def score_fold(data, place, fold):
         order = np.array([*channels, *(g for g in range(G) if g not in channels)])
         models = refit(training, Ranking(order, np.array([len(channels)])))
         value = float(auc(signs, models.scores(X))[0])
-        who = {"data": data, "subject": person.who, "fold": int(fold)}
+        who = {"data": person.data, "subject": person.who, "fold": fold}
         rows.append({**who, "order": name, "refit": "ours", "k": k, "auc": value, "seconds": took})
 
     note(ALL, list(range(G)), ALL, 0.0)
@@ -159,14 +155,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", help="CSV file of the rows")
     options = parser.parse_args()
-    tasks = [
-        delayed(score_fold)(data, place, fold)
-        for data in options.data
-        for place, person in enumerate(people_of(data)[: options.subjects])
-        for fold in person.folds()
-    ]
-    rows = [row for part in in_parallel(options, tasks) for row in part]
-    write(rows, options.out)
+    options.seeds = None
+    rows = run_folds(score_fold, options)
     for data in options.data:
         show(data, [row for row in rows if row["data"] == data])
 

@@ -150,7 +150,7 @@ def run_folds(function, options):
     tasks = [
         (function, data, options, place, name)
         for data in options.data
-        for place, person in enumerate(people_of(data, options.seeds))
+        for place, person in enumerate(people_of(data, options.seeds)[: options.subjects])
         for name in person.splits
     ]
     rows = []
@@ -249,8 +249,10 @@ def score_fold(person, fold, options):
     note(ALL, "ours", refit(training, everything), 0.0)
     note(ALL, "own", own_refit(FORMER)(five, everything), 0.0)
     cap = standard_cap(person.ch_names)
-    compared = {name: find for name, find in ORDERS.items() if not options.only or name in options.only}
-    for name, find in (compared | (CANDIDATES if options.candidates else {})).items():
+    compared = ORDERS | (CANDIDATES if options.candidates else {})
+    for name, find in compared.items():
+        if options.only and name not in options.only:
+            continue
         start = time.process_time()
         try:
             order = find(training if name == OURS else five)
@@ -531,6 +533,7 @@ def main():
         job.add_argument("--only", nargs="+", metavar="ORDER", help="orders to compare; all if left out")
         job.add_argument("--jobs", type=int, default=1)
         job.add_argument("--out", help="CSV file")
+        job.add_argument("--subjects", type=int, help="the first subjects of every data set; default: all")
         job.set_defaults(run=run)
     job = add("tables")
     job.add_argument("files", nargs="+", help="CSV files that orders or recommended have written")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from mixnorm.commands.bars import progress, show_progress, work_bar
 from mixnorm.commands.common import (
     _READING,
     as_options,
@@ -18,14 +19,11 @@ from mixnorm.commands.common import (
     jobs_option,
     messages,
     print_json,
-    progress,
     read_options,
     reading_options,
     reject_option,
-    show_progress,
     subjects_option,
     typed_arguments,
-    work_bar,
 )
 from mixnorm.eeg import EpochedRecording, Events, Preparation, RecordingError, prepare, simulated_recording
 from mixnorm.montage.progress import Progress
@@ -100,7 +98,7 @@ def test_the_time_goes_on_while_nothing_is_finished(monkeypatch, is_terminal):
 
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    monkeypatch.setattr("mixnorm.commands.common.LONGEST_SILENCE", 0.01)
+    monkeypatch.setattr("mixnorm.commands.bars.LONGEST_SILENCE", 0.01)
     with work_bar("select", seconds=0.01):
         for _ in range(2000):  # until it was drawn again
             if terminal.drawn > 2:
@@ -111,7 +109,7 @@ def test_the_time_goes_on_while_nothing_is_finished(monkeypatch, is_terminal):
 
 def test_short_parts_of_a_step_do_not_fill_a_log(monkeypatch, capsys):
     now = [0.0]
-    monkeypatch.setattr("mixnorm.commands.common.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("mixnorm.commands.bars.time.monotonic", lambda: now[0])
     with work_bar("select") as bar:
         for part in range(100):
             now[0] += 0.1

@@ -342,5 +342,8 @@ def test_missing_device_is_an_error_before_anything_is_read(recording, tmp_path)
 
 def test_reading_is_announced_first(done):
     _, result = done
-    assert result.stderr.splitlines()[0] == "Starting mixnorm select …"
-    assert result.stderr.splitlines()[1].startswith("Reading ")
+    lines = [line for line in result.stderr.splitlines() if line.strip()]
+    assert lines[0] == "Starting mixnorm select …"
+    assert lines[1].startswith("starting:   0 %")
+    assert lines[2].startswith("Reading ")
+    assert lines[3].startswith("reading:   0 %")

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from sklearn.covariance import ledoit_wolf_shrinkage
 
 from mixnorm import SensorSelector, stability_selection
 from mixnorm.core.groups import Groups
-from mixnorm.estimators.elimination import MOST_UNBIASED, elimination_order
+from mixnorm.estimators.elimination import MOST_OWN_NOISE, eliminate, elimination_order
+from mixnorm.estimators.kronecker_distance import KroneckerDistance
 from mixnorm.estimators.trained import Trained
 from mixnorm.estimators.unbiased_distance import UnbiasedDistance
 from mixnorm.noise import covariance
@@ -24,19 +26,35 @@ def trials_of(rng, n, n_sensors=G, strength=1.0):
     return X, signs
 
 
-def unbiased(X, signs, sensors):
-    """The signed root of d'N⁻¹d − tr(N⁻¹C)/m, with N and C estimated from the trials of these sensors alone."""
-    if not len(sensors):
-        return 0.0
+def parts_of(X, signs, sensors):
+    """Difference of the means, covariance within the classes and structured noise of some sensors, in one unit."""
     flat = X[:, sorted(sensors)].reshape(len(X), -1)
     upper, lower = flat[signs > 0], flat[signs < 0]
     rest = np.concatenate([upper - upper.mean(axis=0), lower - lower.mean(axis=0)])
-    n = len(rest)
-    N = covariance("structured", flat, signs, np.ones(n), np.arange(flat.shape[1]).reshape(-1, X.shape[2]))
-    N = N * np.mean(rest**2)
-    d = upper.mean(axis=0) - lower.mean(axis=0)
-    C = rest.T @ rest / (n - 2)
-    squared = d @ np.linalg.solve(N, d) - np.trace(np.linalg.solve(N, C)) * (1 / len(upper) + 1 / len(lower))
+    layout = np.arange(flat.shape[1]).reshape(-1, X.shape[2])
+    N = covariance("structured", flat, signs, np.ones(len(X)), layout) * np.mean(rest**2)
+    return upper.mean(axis=0) - lower.mean(axis=0), rest, N
+
+
+def share_of(X, signs, sensors):
+    """Shrinkage of Ledoit and Wolf where the structured noise of the sensors is white, by scikit-learn."""
+    _, rest, N = parts_of(X, signs, sensors)
+    return ledoit_wolf_shrinkage(np.linalg.solve(np.linalg.cholesky(N), rest.T).T, assume_centered=True)
+
+
+def noise_of(X, signs, sensors, share):
+    _, rest, N = parts_of(X, signs, sensors)
+    return share * N + (1 - share) * rest.T @ rest / len(rest)
+
+
+def unbiased(X, signs, sensors, share):
+    """The signed root of d'N⁻¹d − tr(N⁻¹C)/m, with N and C estimated from the trials of these sensors alone."""
+    if not len(sensors):
+        return 0.0
+    d, rest, _ = parts_of(X, signs, sensors)
+    P = np.linalg.inv(noise_of(X, signs, sensors, share))
+    C = rest.T @ rest / (len(X) - 2)
+    squared = d @ P @ d - np.trace(P @ C) * (1 / (signs > 0).sum() + 1 / (signs < 0).sum())
     return np.sign(squared) * np.sqrt(np.abs(squared))
 
 
@@ -44,7 +62,8 @@ def greedy(parts, sensors):
     """Remove the sensor without which the weighted mean of the separations is largest."""
     left, removed = list(sensors), []
     while left:
-        worth = [sum(p * unbiased(X, y, [h for h in left if h != g]) for p, X, y in parts) for g in left]
+        known = [(p, X, y, share_of(X, y, left)) for p, X, y in parts]
+        worth = [sum(p * unbiased(X, y, [h for h in left if h != g], share) for p, X, y, share in known) for g in left]
         removed.append(left.pop(int(np.argmax(worth))))
     return removed[::-1]
 
@@ -63,6 +82,21 @@ def test_order_is_that_of_computing_every_montage_anew():
     assert SensorSelector(2).fit(X, signs).order_.tolist() == order_of((X, signs))
 
 
+def test_the_noise_is_shrunk_anew_for_the_sensors_that_are_left():
+    X, signs = trials_of(np.random.default_rng(12), 90)
+    X[:, ::2] *= np.array([0.3, 1.0, 2.0, 4.0])  # other courses in time, which no structure describes
+    trained = Trained(X.reshape(90, -1), signs, np.ones(90))
+    own, left = UnbiasedDistance(trained, Groups.from_channels(range(G), R), np.arange(G)), list(range(G))
+    shares = []
+    for place in (4, 1, 0):
+        own.remove(place)
+        left[place] = left[-1]
+        left.pop()
+        shares.append(share_of(X, signs, left))
+        assert own.separation(np.array(left)) == pytest.approx(unbiased(X, signs, left, shares[-1]), rel=1e-8)
+    assert 0.01 < min(shares) < 0.9 * max(shares) < 0.9
+
+
 def test_several_subjects_share_the_order_of_their_mean():
     people = [trials_of(np.random.default_rng(seed), n) for seed, n in ((2, 48), (3, 90))]
     people[1][0][people[1][1] > 0, 4] += 0.9
@@ -74,11 +108,13 @@ def test_several_subjects_share_the_order_of_their_mean():
 
 
 def test_only_the_last_sensors_are_ordered_by_it():
-    X, signs = trials_of(np.random.default_rng(4), 80, n_sensors=MOST_UNBIASED + 3)
-    by_distance = SensorSelector(1, noise="kronecker").fit(X, signs).order_.tolist()
+    X, signs = trials_of(np.random.default_rng(4), 80, n_sensors=MOST_OWN_NOISE + 3)
+    all_sensors, trained = np.arange(MOST_OWN_NOISE + 3), Trained(X.reshape(80, -1), signs, np.ones(80))
+    distance = KroneckerDistance(trained, Groups.from_channels(all_sensors, R), all_sensors)
+    many = eliminate([distance], np.ones(len(all_sensors))).tolist()
     order = order_of((X, signs))
-    assert order[MOST_UNBIASED:] == by_distance[MOST_UNBIASED:]
-    assert order == greedy([(1.0, X, signs)], sorted(by_distance[:MOST_UNBIASED])) + by_distance[MOST_UNBIASED:]
+    assert order[MOST_OWN_NOISE:] == many[MOST_OWN_NOISE:]
+    assert order == greedy([(1.0, X, signs)], sorted(many[:MOST_OWN_NOISE])) + many[MOST_OWN_NOISE:]
 
 
 def test_it_is_the_distance_of_the_true_means_in_the_mean():
@@ -92,15 +128,28 @@ def test_it_is_the_distance_of_the_true_means_in_the_mean():
         own = UnbiasedDistance(Trained(X.reshape(60, -1), y, np.ones(60)), groups, np.arange(3))
         value = own.separation(np.arange(3))
         found.append(np.sign(value) * value**2)
-        flat = X[:, :3].reshape(60, -1)
-        rest = np.concatenate([flat[y == sign] - flat[y == sign].mean(axis=0) for sign in (-1, 1)])
-        N = covariance("structured", flat, y, np.ones(60), np.arange(3 * R).reshape(3, R)) * np.mean(rest**2)
-        seen = flat[y > 0].mean(axis=0) - flat[y < 0].mean(axis=0)
+        N = noise_of(X, y, range(3), share_of(X, y, range(3)))
+        seen, _, _ = parts_of(X, y, range(3))
         plain.append(seen @ np.linalg.solve(N, seen))
         true.append(d @ np.linalg.solve(N, d))
     error = np.std(np.array(found) - true) / np.sqrt(400)
     assert abs(np.mean(found) - np.mean(true)) < 3 * error
     assert np.mean(plain) > np.mean(true) + 20 * error
+
+
+def test_with_many_trials_it_is_the_distance_in_the_true_noise():
+    """The noise of the two sensors has another course in time, and each its own: no structure describes it."""
+    rng, n = np.random.default_rng(11), 4000
+    signs = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+    courses = [np.diag([0.4, 1.0, 1.0, 2.5]), np.diag([2.5, 1.0, 1.0, 0.4])]
+    d = np.array([0.4, 0.0, 0.0, 1.2, 1.2, 0.0, 0.0, 0.4])
+    X = np.concatenate([rng.standard_normal((n, R)) @ course for course in courses], axis=1)
+    X[signs > 0] += d
+    truth = np.sqrt(np.sum(d**2 / np.concatenate([np.diag(course) ** 2 for course in courses])))
+    own = UnbiasedDistance(Trained(X, signs, np.ones(n)), Groups.from_channels(range(2), R), np.arange(2))
+    error = np.sqrt(1 / (signs > 0).sum() + 1 / (signs < 0).sum())  # of d', the noise being known
+    assert own.separation(np.arange(2)) == pytest.approx(truth, abs=3 * error)
+    assert unbiased(X.reshape(n, 2, R), signs, range(2), 1.0) < truth - 6 * error  # in the structured noise
 
 
 def test_constant_sensors_leave_first_and_a_repeated_one_before_its_original():

@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from mixnorm import save
-from mixnorm.commands.common import check_writable, describe, preparation_of, progress
+from mixnorm.commands.bars import progress
+from mixnorm.commands.common import check_writable, describe, preparation_of
 from mixnorm.eeg import CohortDecoder, Decoder, Design, prepare, read_recordings
 from mixnorm.eeg.events import UNKNOWN
 from mixnorm.eeg.sources import as_recordings

@@ -1,4 +1,4 @@
-"""Code that subcommands share: options for reading, error messages, JSON without NaN, progress on stderr."""
+"""Code that subcommands share: options for reading, error messages, JSON without NaN."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import signal
 import sys
 import tempfile
 import threading
-import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,6 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from tqdm import tqdm
 
 from mixnorm import load
 from mixnorm.core.files import write_text
@@ -29,16 +27,10 @@ from mixnorm.eeg.design import default_preparation
 from mixnorm.eeg.positions import no_electrodes
 from mixnorm.eeg.readers.labels import unnamed_recordings
 from mixnorm.eeg.rejection import check_reject
-from mixnorm.montage.progress import Progress
 from mixnorm.montage.sentences import one_subject
 from mixnorm.report.safe_text import for_json, for_terminal
 
 AnyRun = Recording | EpochedRecording
-
-#: Seconds after which a progress bar is written again where standard error is a file.
-LONGEST_SILENCE = 9.0
-#: Seconds between two drawings of the same step.
-SHORTEST_WAIT = 0.5
 
 _READING = (
     click.option("--target", multiple=True, metavar="NAME", help="Name of a target event; may be repeated."),
@@ -311,51 +303,6 @@ def load_decoder(path: Path) -> Decoder:
     if not isinstance(decoder, Decoder):
         raise ValueError(f"{path}: this is a {type(decoder).__name__}, not a decoder; train one with `mixnorm train`")
     return decoder
-
-
-def progress(total: int | None, what: str) -> tqdm:
-    """A progress bar on stderr."""
-    return tqdm(total=total, desc=what, file=sys.stderr, leave=False)
-
-
-@contextmanager
-def work_bar(what: str, seconds: float = 1.0) -> Iterator[tqdm]:
-    """A progress bar on stderr for work of which only the share is known, with the time passed and the time left.
-
-    It is drawn every so many seconds, so that the time goes on also where a part takes long; less often where it is
-    not a terminal, and every line stays.
-    """
-    form = "{desc}: {percentage:3.0f} %|{bar}| {elapsed} passed, about {remaining} left"
-    # smoothing=0: the time left follows from the mean speed, because the parts differ much in length
-    with tqdm(total=1.0, desc=what, file=sys.stderr, leave=False, bar_format=form, smoothing=0) as bar:
-        stop = threading.Event()
-
-        def redraw() -> None:
-            # A log file keeps every line; a silent one looks like a program that hangs.
-            while not stop.wait(seconds if sys.stderr.isatty() else LONGEST_SILENCE):
-                bar.refresh()
-
-        clock = threading.Thread(target=redraw, daemon=True)
-        clock.start()
-        try:
-            yield bar
-        finally:
-            stop.set()
-            clock.join()
-
-
-def show_progress(bar: tqdm, now: Progress) -> None:
-    """Bring a `work_bar` to the progress of a selection; what was restored does not count for the speed."""
-    text = for_terminal(f"step {now.number} of {now.n_steps}, {now.step}")
-    is_new = text != bar.desc
-    bar.set_description_str(text, refresh=False)
-    # What was restored took no time: with it, the speed would be too high and the time left too short.
-    bar.initial = now.restored
-    bar.n = now.done
-    # parts can be so short that drawing each of them would fill a log file
-    if is_new or time.monotonic() - getattr(bar, "drawn_at", -math.inf) > SHORTEST_WAIT:
-        bar.drawn_at = time.monotonic()
-        bar.refresh()
 
 
 def print_json(document: dict[str, Any], output: Path | None = None) -> None:

@@ -36,7 +36,7 @@ COMMANDS = {
     ),
 }
 
-#: Commands that take minutes: they say at once that they have started, because the import of scikit-learn alone can
+#: Commands that take minutes: they show at once that they have started, because the import of scikit-learn alone can
 #: take some seconds on a busy machine.
 ANNOUNCED = ("select",)
 
@@ -56,9 +56,13 @@ def main() -> None:
             return list(COMMANDS)
 
         def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple:
-            if args[0] in ANNOUNCED and "--help" not in args:
-                click.echo(f"Starting mixnorm {args[0]} …", err=True)
-            return super().resolve_command(ctx, args)
+            if args[0] not in ANNOUNCED or "--help" in args:
+                return super().resolve_command(ctx, args)
+            click.echo(f"Starting mixnorm {args[0]} …", err=True)
+            from mixnorm.commands.bars import work_bar  # tqdm is part of the same extra as click
+
+            with work_bar("starting"):
+                return super().resolve_command(ctx, args)
 
         def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
             if name not in COMMANDS:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+from tqdm import tqdm
 
 from mixnorm import use_device
+from mixnorm.commands.bars import show_progress, work_bar
 from mixnorm.commands.common import (
     ABOUT_PREPARATION,
     as_options,
@@ -28,11 +31,9 @@ from mixnorm.commands.common import (
     reading_options,
     reject_option,
     samples_options,
-    show_progress,
     stoppable,
     subjects_option,
     typed_arguments,
-    work_bar,
 )
 from mixnorm.eeg import (
     PRESETS,
@@ -47,7 +48,6 @@ from mixnorm.montage import sentences
 from mixnorm.montage.decoders import DECODERS_FOLDER
 from mixnorm.montage.result import Montage, SelectionResult, SubjectRow
 from mixnorm.report.safe_text import for_terminal
-from mixnorm.study.units import code_version
 
 #: Options that do not change which electrodes are chosen; the page shows the command without them.
 _ABOUT_OUTPUT = ("sensors", "out", "resamplings", "compare", "figures", "decoders", "jobs", "device", "as_json")
@@ -121,14 +121,18 @@ def select(
         _check_writable(folder)
         prepared = {name: options.pop(name) for name in ABOUT_PREPARATION}
         click.echo(f"Reading {_names(recordings)} …", err=True)  # some formats take long
-        runs = read_recordings(*recordings, **read_options(options))
+        with _bar("reading"):
+            runs = read_recordings(*recordings, **read_options(options))
         describe(runs, (*asked.keep, *asked.forbid), forbid=True)
         asked = replace(asked, preparation=preparation_of(prepared, runs))
+        # imported only now: the first bar should not wait for it
+        from mixnorm.study.units import code_version
+
         # Parts of another version of the code are not used: their numbers may differ.
         checkpoint = Checkpoint(folder / ".parts", repr(code_version()))
         with stoppable(checkpoint.folder):
             found = _selected(runs, asked, checkpoint)
-        # imported only now: the first message should not wait for it
+        # imported only now: the first step should not wait for it
         from mixnorm.report.selection_files import write_decoders, write_selection
 
         found = replace(found, arguments=typed_arguments(_ABOUT_OUTPUT))
@@ -181,14 +185,21 @@ def _asked(options: dict[str, Any]) -> SelectOptions:
 
 
 def _selected(runs: list, asked: SelectOptions, checkpoint: Checkpoint) -> Selection:
-    with work_bar("select") as bar, warnings.catch_warnings():
+    with _bar("preparing") as (bar, show):
+        return select_montage(runs, asked, lambda now: show_progress(bar, now), replace(checkpoint, progress=show))
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[tuple[tqdm, Callable[[str], None]]]:
+    """A bar, and a function that writes a line above it; warnings are written there, too."""
+    with work_bar(what) as bar, warnings.catch_warnings():
 
         def show(message: str) -> None:
             bar.write(for_terminal(message), file=sys.stderr)
 
         # through the bar, which would otherwise be drawn over the warning
         warnings.showwarning = lambda message, *_: show(f"Warning: {as_options(str(message))}")
-        return select_montage(runs, asked, lambda now: show_progress(bar, now), replace(checkpoint, progress=show))
+        yield bar, show
 
 
 def text(found: SelectionResult) -> str:

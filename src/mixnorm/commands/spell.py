@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
+from mixnorm.commands.bars import progress
 from mixnorm.commands.common import (
     check_writable,
     json_option,
     load_decoder,
     messages,
     print_json,
-    progress,
     read_options,
     reading_options,
 )

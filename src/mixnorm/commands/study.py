@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from mixnorm.commands.common import jobs_option, json_option, messages, print_json, progress, stoppable
+from mixnorm.commands.bars import progress
+from mixnorm.commands.common import jobs_option, json_option, messages, print_json, stoppable
 from mixnorm.report import table, write_report
 from mixnorm.report.safe_text import for_terminal
 from mixnorm.study import BUILT_IN, Plan, Results, Where, load_plan, read_results, run_study

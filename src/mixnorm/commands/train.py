@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from mixnorm import save
+from mixnorm.commands.bars import progress
 from mixnorm.commands.cohort import JOINT, cohort_text, note_pooled, train_cohort
 from mixnorm.commands.common import (
     ABOUT_PREPARATION,
@@ -23,7 +24,6 @@ from mixnorm.commands.common import (
     messages,
     preparation_of,
     print_json,
-    progress,
     read_options,
     reading_options,
     reject_option,

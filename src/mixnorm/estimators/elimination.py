@@ -13,9 +13,10 @@ If N = R ⊗ S is a Kronecker product of sensors and samples, D² = ‖R^{−½}
 by sensor and sample. Then the same holds with P = R⁻¹ and w = P Δ S^{−½}, one row per sensor: a matrix over sensors
 alone is enough.
 
-Few sensors are ordered by the distance without its bias (`UnbiasedDistance`), in the noise of every montage by itself.
-This is nearer to what the decoder of a montage will do, and it costs an inversion for each montage that is tried,
-which is too much for many sensors.
+The order of this package uses the distance without what it gains by chance: that in a Kronecker noise while sensors
+are many (`KroneckerDistance`), then that in the noise of every montage by itself (`UnbiasedDistance`). The latter is
+nearer to what the decoder of a montage will do, but it costs an inversion for each montage that is tried, which is too
+much for many sensors. `Distance` is for a noise that is given.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from mixnorm.core.groups import Groups
+from mixnorm.estimators.kronecker_distance import KroneckerDistance
 from mixnorm.estimators.objective import as_noise
 from mixnorm.estimators.quadratic import check_noise
 from mixnorm.estimators.trained import Trained
@@ -34,8 +36,8 @@ from mixnorm.noise import covariance, kronecker, layout_for, residuals
 
 STRATEGIES = ("elimination", "path")
 """How sensors are chosen: by this elimination, or by their entry on the mixed-norm path."""
-MOST_UNBIASED = 8
-"""Once so many sensors are left, the unbiased distance decides; it costs too much for more of them."""
+MOST_OWN_NOISE = 8
+"""Once so many sensors are left, the noise is that of each montage by itself; it costs too much for more of them."""
 
 
 def elimination_order(
@@ -46,10 +48,12 @@ def elimination_order(
 ) -> NDArray[np.intp]:
     """Order sensors by backward elimination, the most important one first.
 
-    The sensor is removed without which the separation d' = √D² stays largest; once `MOST_UNBIASED` sensors are left,
-    that of the unbiased distance, if ``noise`` is None and the sensors have equal numbers of samples. For several
-    subjects it is the mean of theirs, weighted by n₊n₋/(n₊ + n₋), the inverse of the variance of a difference of
-    means. The classes of all subjects are so separated by the same sensors, each subject having its own d and N.
+    The sensor is removed without which the separation d' = √D² stays largest. For several subjects it is the mean of
+    theirs, weighted by n₊n₋/(n₊ + n₋), the inverse of the variance of a difference of means. The classes of all
+    subjects are so separated by the same sensors, each subject having its own d and N.
+
+    If ``noise`` is None and the sensors have equal numbers of samples, D² is the distance without its bias: in the
+    Kronecker noise of all sensors, and once `MOST_OWN_NOISE` sensors are left in that of every montage by itself.
 
     Parameters
     ----------
@@ -60,23 +64,25 @@ def elimination_order(
         Sensors of weight 0 are removed last; those of weight infinity are not in the order. Other weights are costs:
         where they differ, a loss counts relative to them (see `_price`).
     noise : {"structured", "evoked", "kronecker", "toeplitz", "shrunk"}, ndarray of shape (d, d), or None
-        If it is given, the distance in this noise decides throughout. None: the distance in that of
-        `elimination_noise`, and then the unbiased one.
+        If it is given, the distance in this noise, with its bias, decides throughout; also where sensors have unequal
+        numbers of samples, in the noise "shrunk".
 
     Returns
     -------
     ndarray of shape (number of sensors of finite weight,)
     """
-    allowed, estimate = np.isfinite(group_weights), elimination_noise(noise, groups)
-    distances = [Distance.of(own, groups, allowed, estimate) for own in subjects]
-    with few_threads(distances[0].P):
-        order = np.flatnonzero(allowed)[eliminate(distances, group_weights[allowed])]
+    allowed = np.flatnonzero(np.isfinite(group_weights))
+    with few_threads(subjects[0].X):
         if noise is not None or groups.layout is None:
-            return order
+            estimate = elimination_noise(noise, groups)
+            given = [Distance.of(own, groups, np.isfinite(group_weights), estimate) for own in subjects]
+            return allowed[eliminate(given, group_weights[allowed])]
+        many = [KroneckerDistance(own, groups, allowed) for own in subjects]
+        order = allowed[eliminate(many, group_weights[allowed])]
         # in recording order, so that of two equal sensors the earlier one stays here too
-        first = np.sort(order[:MOST_UNBIASED])
-        found = eliminate([UnbiasedDistance(own, groups, first) for own in subjects], group_weights[first])
-        return np.concatenate([first[found], order[MOST_UNBIASED:]])
+        first = np.sort(order[:MOST_OWN_NOISE])
+        few = [UnbiasedDistance(own, groups, first) for own in subjects]
+        return np.concatenate([first[eliminate(few, group_weights[first])], order[MOST_OWN_NOISE:]])
 
 
 def elimination_noise(given: str | ArrayLike | None, groups: Groups) -> str | NDArray[np.float64]:
@@ -107,7 +113,9 @@ def check_strategy(strategy: str, ridge: float) -> None:
         )
 
 
-def eliminate(distances: Sequence["Distance | UnbiasedDistance"], cost: NDArray[np.float64]) -> NDArray[np.intp]:
+def eliminate(
+    distances: Sequence["Distance | KroneckerDistance | UnbiasedDistance"], cost: NDArray[np.float64]
+) -> NDArray[np.intp]:
     """Remove sensors one by one, the same one from all distances; return them, the last one first.
 
     Parameters

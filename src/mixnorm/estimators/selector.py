@@ -31,8 +31,8 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
 
     By default they are those of ``mixnorm select`` for this number on the same (scaled) trials: the last ones of a
     backward elimination by the Mahalanobis distance d'N⁻¹d between the class means, d being their difference and N the
-    covariance of the noise. Sensors that only reduce the noise of others are so kept as well. The last 8 sensors are
-    removed by the distance without its bias, in the noise of the sensors that are left.
+    covariance of the noise. Sensors that only reduce the noise of others are so kept as well. What the distance gains
+    by chance is subtracted. For the last 8 sensors the noise is that of the sensors that are left.
 
     With ``strategy="path"`` they are those that the mixed-norm path selects first, as in the paper. The path of
     `GroupSVC` (``penalty="group"``) is followed from alpha_max down until at least ``n_sensors`` sensors are selected;
@@ -52,8 +52,8 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
         Inner norm of the path, 1 ≤ q ≤ 2. For "path" alone.
     noise : str, array of shape (d, d), or None
         Covariance of the noise, as in `GroupSVC`. With "elimination" None means "kronecker" and, for the last 8
-        sensors, "structured" of those that are left; "shrunk" where sensors have unequal numbers of features. If it
-        is given, the distance in this noise decides throughout, with its bias.
+        sensors, the covariance of those that are left, shrunk towards "structured"; "shrunk" where sensors have
+        unequal numbers of features. If it is given, the distance in this noise decides throughout, with its bias.
     ridge : float
         Strength of the quadratic term that is added to the norm, as in `GroupSVC`. For "path" alone; the other
         strategy refuses it.

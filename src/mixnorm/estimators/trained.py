@@ -22,3 +22,15 @@ class Trained:
     X: NDArray[np.float64]
     signs: NDArray[np.float64]
     weights: NDArray[np.float64]
+
+    @property
+    def precision(self) -> float:
+        """(1 − 2/n) / (1/n₊ + 1/n₋): variance within the classes over that of the noise in the difference of means.
+
+        The former is that of the residuals, which have lost two degrees of freedom to the means. With weights s, a
+        class counts as (Σs)²/Σs² trials: the variance of its weighted mean is that of so many.
+        """
+        parts = (self.weights[self.signs > 0], self.weights[self.signs < 0])
+        first, second = (np.sum(own) ** 2 / np.sum(own**2) for own in parts)
+        n = first + second
+        return float((1 - 2 / n) * first * second / n)

@@ -11,22 +11,30 @@ whose noise it does not describe well seem to separate the classes.
 
 N is estimated for every montage by itself, as for the decoder that is trained on it. For a few sensors this is far
 from their part of an estimate for all: the time course of the noise that is left after the other sensors have been
-used to suppress it is not that of the noise itself.
+used to suppress it is not that of the noise itself. It is
+
+    N = λ T + (1 − λ) C
+
+with T the structured estimate and λ the share of Ledoit and Wolf (`mixnorm.noise.shrunk`), in coordinates where T is
+the identity. With few trials λ is near 1. With many, C is known better than any structure describes it, and the
+decoder learns as much from the trials.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from mixnorm.core.groups import Groups
+from mixnorm.estimators.kronecker_distance import ROUNDING, comparable, signed_root
 from mixnorm.estimators.objective import varying
 from mixnorm.estimators.trained import Trained
 from mixnorm.noise import SensorMoments, residuals
+from mixnorm.noise.shrunk import shrinkage
 
-#: Losses that differ by less are equal: rounding must not decide between two sensors with the same signal. Residuals
-#: that are smaller, relative to the trials, are zero.
-_ROUNDING = 1e-9
+#: Least share of the structured noise, which keeps N positive definite where sensors are copies of each other.
+_LEAST_SHARE = 1e-3
 #: d' by sensors that are constant in each class and differ between the classes.
 _PERFECT = 1e6
 
@@ -56,14 +64,16 @@ class UnbiasedDistance:
         weights = trials.weights / trials.weights.max()
         found = residuals(X, trials.signs, weights)
         self._shape = K, r = len(sensors), layout.shape[1]
-        self.precision = _precision(trials.signs, weights)
+        self.precision = trials.precision
         self._difference = found.difference.reshape(K, r)
         self._moments = SensorMoments(X.reshape(len(X), K, r), trials.signs, weights)
         self._covariance = self._moments.sample(slice(0, K)).reshape(K, r, K, r)
         self._varies = varying(X, Groups.from_channels(range(K), r))
         noise, signal = (np.sum(part.reshape(-1, K, r) ** 2, axis=(0, 2)) for part in (found.trials, X))
-        self._has_noise = noise > _ROUNDING**2 * signal
+        self._has_noise = noise > ROUNDING**2 * signal  # smaller residuals are rounding
+        self._residuals = found
         self._left = np.arange(K)
+        self._share = self._shrinkage()
 
     def separation(self, sensors: NDArray[np.intp]) -> float:
         """Return d' = √D² of some sensors, by their places among those to begin with; 0 for none, −√−D² if D² < 0."""
@@ -72,10 +82,26 @@ class UnbiasedDistance:
             return _PERFECT if len(own) else 0.0
         d = self._difference[own].ravel()
         C = self._covariance[own][:, :, own].reshape(len(d), len(d))
-        P = np.linalg.inv(self._moments.structured(own).dense())
-        # the estimate of the noise has a mean variance of 1
-        squared = (d @ P @ d - np.vdot(P, C) / self.precision) / np.mean(np.diag(C))
-        return float(np.sign(squared) * np.sqrt(np.abs(squared)))
+        variance = np.mean(np.diag(C))
+        # the structured estimate has a mean variance of 1
+        N = self._share * self._moments.structured(own).dense() + (1 - self._share) / variance * C
+        P = np.linalg.inv(N)
+        squared = (d @ P @ d - np.vdot(P, C) / self.precision) / variance
+        return float(signed_root(squared))
+
+    def _shrinkage(self) -> float:
+        """λ of the sensors that are left: one for all montages that are compared, so that it favours none of them."""
+        own = np.sort(self._left[self._varies[self._left]])
+        if not self._has_noise[own].any():
+            return 1.0
+        _, r = self._shape
+        found, features = self._residuals, (r * own[:, None] + np.arange(r)).ravel()
+        root = np.linalg.cholesky(self._moments.structured(own).dense())
+        white = solve_triangular(root, found.trials[:, features].T, lower=True, check_finite=False).T
+        weighted = np.sqrt(found.weights)[:, None] * white
+        S = weighted.T @ weighted
+        squares = np.einsum("ij,ij->i", white, white)
+        return max(shrinkage(squares, found.weights, float(np.vdot(S, S)), len(S)), _LEAST_SHARE)
 
     @property
     def error(self) -> float:
@@ -85,20 +111,10 @@ class UnbiasedDistance:
     def losses(self) -> NDArray[np.float64]:
         """Loss of d' by the removal of each sensor, (sensors,); negative where it is better to do without."""
         without = [self.separation(np.delete(self._left, place)) for place in range(len(self._left))]
-        losses = _ROUNDING * np.round((self.separation(self._left) - np.array(without)) / _ROUNDING)
-        # A constant sensor does not even add noise, so that its removal loses more than that of a useless one; but
-        # nobody needs to wear it.
-        losses[~self._varies[self._left]] = min(losses.min(), 0.0) - _ROUNDING
-        return losses
+        return comparable(self.separation(self._left) - np.array(without), self._varies[self._left])
 
     def remove(self, place: int) -> None:
         """Remove the sensor at an index; the last sensor takes its index."""
         self._left[place] = self._left[-1]
         self._left = self._left[:-1]
-
-
-def _precision(signs: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    """(1 − 2/n) / (1/n₊ + 1/n₋) with n₊ and n₋ the numbers of trials that the weights are worth, n their sum."""
-    first, second = (np.sum(own) ** 2 / np.sum(own**2) for own in (weights[signs > 0], weights[signs < 0]))
-    n = first + second
-    return float((1 - 2 / n) * first * second / n)
+        self._share = self._shrinkage()

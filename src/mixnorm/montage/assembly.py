@@ -57,6 +57,8 @@ def montages_of(
 ) -> tuple[Montage, ...]:
     """One montage for each number of sensors."""
     names, mean, (low, high) = design.ch_names, found.mean, found.interval()
+    # Errors of differences within folds, not differences of errors: what makes a fold difficult is common to both
+    # montages.
     gain_error = corrected_error(np.diff(found.by_fold, axis=0), found.ratio)
     below_error = corrected_error(found.by_fold[-1] - found.by_fold, found.ratio)
     weights, patterns = weights_and_patterns(design.preparation, subjects, found)
@@ -97,6 +99,7 @@ def weights_and_patterns(
     for one, models in zip(subjects, found.models, strict=True):
         scaler = preparation.scaler().fit(one.X)
         flat = scaler.transform(one.X).reshape(len(one.X), -1)
+        # a pattern is a covariance, and one product with the centred trials gives it for all montages
         flat = flat - flat.mean(axis=0)
         w = models.coefs.reshape(len(models.sizes), -1)
         scores = flat @ w.T
@@ -104,6 +107,7 @@ def weights_and_patterns(
         variance = np.maximum(scores.var(axis=0), np.finfo(float).tiny)
         pattern = np.where(w != 0, (flat.T @ scores / len(flat) / variance).T, 0.0).reshape(models.coefs.shape)
         weights.append(models.coefs)
+        # back from scaled signals: a pattern is compared with evoked responses, which are in µV
         patterns.append(pattern * scaler.scale_[:, None])
     return np.mean(weights, axis=0), np.mean(patterns, axis=0)
 
@@ -111,6 +115,7 @@ def weights_and_patterns(
 def source_of(design: Design, recordings: Sequence[Any], folds: Mapping[str, Folds], n_scored: int) -> Source:
     """Where the trials come from; ``folds`` of every subject, ``n_scored`` of which were scored."""
     return Source(
+        # without folders: the page may be passed on, and folders can name people
         recordings=tuple(FilePath(str(recording.source)).name for recording in recordings),
         subjects=tuple(dict.fromkeys(design.subject.tolist())),
         n_trials=len(design),

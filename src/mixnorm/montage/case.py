@@ -59,6 +59,7 @@ class Case:
             subjects.append(SubjectTrials(X[own], signs[own], folds[-1].number, groups[own]))
             if not subjects[-1].has_both_classes:
                 raise ValueError(f"Subject {name!r} has trials of one class only; leave this subject out.")
+        # before anything is computed, so that the time left is known from the first step on
         orders = compared_orders(design.ch_names, constraints) if options.compare else ()
         steps = steps_of(
             n_folds=len(usable_folds(subjects)),

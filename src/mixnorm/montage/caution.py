@@ -36,8 +36,10 @@ def chance_level(found: ScoredMontages, place: int) -> ChanceLevel | None:
     With one or two folds the interval over folds always includes it; the interval is then taken over trials (DeLong's
     variance in each fold, corrected for overlapping training sets).
     """
+    # The best one first: if even that may be chance, there is nothing to recommend, whatever was chosen.
     for montage, at in (("best", int(np.argmax(found.mean))), ("chosen", place)):
         low, high = _interval(found, at)
+        # written so that an interval that is not known (NaN) counts as including chance level
         if not low > CHANCE:
             return ChanceLevel(montage, number(low, 6), number(high, 6))
     return None
@@ -61,6 +63,7 @@ def no_transfer(found: ScoredMontages, sessions: Sequence[str]) -> NoTransfer | 
     best = int(np.argmax(found.mean))
     rows = []
     for name, auc, (held_out,) in zip(sessions, found.by_fold[best], found.tests, strict=True):
+        # Over the trials of this session alone. An interval over sessions would hide that one of them fails.
         half_width = norm.ppf(0.975) * np.sqrt(auc_variance(held_out.signs, held_out.scores[:, best]))
         if not auc - half_width > CHANCE:
             rows.append((name, auc, max(auc - half_width, 0.0), min(auc + half_width, 1.0)))
@@ -83,6 +86,7 @@ def interval_over_trials(found: ScoredMontages, place: int) -> tuple[float, floa
     variances = [
         [auc_variance(one.signs, one.scores[:, place]) for one in fold if one is not None] for fold in found.tests
     ]
+    # the AUC of a fold is a mean over its subjects, whose trials are independent
     mean = np.mean([np.mean(fold) / len(fold) for fold in variances])
     half_width = norm.ppf(0.975) * np.sqrt((1 / len(variances) + found.ratio) * mean)
     auc = mean_known(found.by_fold[[place]], axis=1)[0]

@@ -74,6 +74,7 @@ class Constraints:
     def group_weights(self) -> NDArray[np.float64]:
         """β of the mixed norm: 0 for sensors to keep, ∞ for forbidden ones, otherwise the cost over its mean."""
         free = ~(self.keep | self.forbid)
+        # relative to the mean, so that alpha means the same whatever the unit of the costs
         mean = self.cost[free].mean() if free.any() else 1.0
         return np.where(self.forbid, np.inf, np.where(self.keep, 0.0, self.cost / mean))
 
@@ -99,10 +100,12 @@ def _checked_cost(name: str, value: object) -> float:
 
 def channel_index(name: str, ch_names: Sequence[str], option: str) -> int:
     """Index of a channel name in a recording; the error suggests similar names where there is no such channel."""
+    # exactly as written first: two channels of a recording may differ in nothing but case
     if name in ch_names:
         return list(ch_names).index(name)
     standard = [standard_name(own) or own.lower() for own in ch_names]
     wanted = standard_name(name) or name.strip().lower()
+    # a name that fits several channels is not guessed
     if standard.count(wanted) == 1:
         return standard.index(wanted)
     near = difflib.get_close_matches(name.lower(), [own.lower() for own in ch_names], n=3, cutoff=0.5)
@@ -147,6 +150,7 @@ def read_costs(path: str | Path) -> dict[str, float]:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not a text file in UTF-8: {error}.") from error
+    # by the content, too: a list of electrodes saved as .txt may well be JSON
     if path.suffix.lower() == ".json" or text.lstrip()[:1] in ("{", "["):
         return _costs_of_json(text, path)
     costs = _costs_of_lines(text.splitlines(), path)
@@ -171,6 +175,7 @@ def _costs_of_lines(lines: list[str], path: Path) -> dict[str, float]:
         words = line.replace(",", " ").replace("\t", " ").split()
         if not words or words[0][0] == "#" or (number == 1 and words[-1].lower() == "cost"):
             continue
+        # names may contain spaces, as in "EEG Cz"; the number is the last word
         name = " ".join(words[:-1])
         try:
             value = float(words[-1])

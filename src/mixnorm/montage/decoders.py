@@ -77,6 +77,7 @@ class MontageDecoders:
         With several subjects, the decoder of all of them is for somebody new: it is calibrated by the scores that each
         subject has by a decoder of the others.
         """
+        # fitted on all trials, with nothing held out: its scores of them would be too good to calibrate by
         pooled = pooled_decoder(design, sensors, alphas, recordings)
         if len(alphas) == 1:
             (own,) = held_out.own.values()
@@ -84,6 +85,7 @@ class MontageDecoders:
         by_subject = {}
         for name, decoder in decoders_by_subject(design, sensors, alphas, recordings).items():
             by_subject[name] = calibrated(decoder, trials_of(design, design.subject == name), held_out.own[name])
+        # Trials keep their place in the design, whatever the order of the subjects.
         scores = np.full(len(design.y), np.nan)
         for name, others in held_out.by_others.items():
             scores[design.subject == name] = others.scores
@@ -148,6 +150,7 @@ def scores_by_others(design: Design, sensors: Sequence[str], alphas: Mapping[str
     found = {}
     for name in alphas:
         own = part.subject == name
+        # without this subject's own alpha, which was chosen on the trials that are scored here
         alpha = float(np.median([alpha for other, alpha in alphas.items() if other != name]))
         scaler = part.preparation.scaler().fit(part.X[~own])
         # trials beyond the peak-to-peak limit are not learned from, but all trials of the new subject are scored

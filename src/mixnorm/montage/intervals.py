@@ -11,6 +11,7 @@ from scipy.stats import t as student
 def mean_known(values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
     """Mean of the values that are not NaN; NaN where there is none."""
     known = np.isfinite(values)
+    # not np.nanmean, which warns where there is no value
     count = known.sum(axis=axis)
     return np.where(count > 0, np.where(known, values, 0.0).sum(axis=axis) / np.maximum(count, 1), np.nan)
 
@@ -44,6 +45,7 @@ def paired_variance(signs: NDArray[np.float64], scores: NDArray[np.float64], ref
     variance = np.zeros(scores.shape[1])
     for side in (signs > 0, signs < 0):
         others = (~side).sum()
+        # rank among all minus rank among its own class: how many trials of the other class are below, ties as one half
         above = (ranks[side] - rankdata(scores[side], axis=0)) / others
         difference = above - above[:, [reference]]
         # The variance of a single trial is unknown: take the largest possible value, unless nothing differs.

@@ -31,6 +31,7 @@ def letters_of(
                 continue
             columns = (design.y[held_out], design.stimulus[held_out], design.character[held_out])
             spelled = characters_right(tests[t].scores, *columns)
+            # none at all rather than some: shares over the characters that happen to be whole would look like all
             if spelled is None or np.isin(design.character[held_out], design.character[rest]).any():
                 return None
             right += spelled

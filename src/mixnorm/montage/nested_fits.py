@@ -119,6 +119,7 @@ class _Problem:
     ) -> None:
         self.X, self.y, self.alpha, self.noise, self.share = X, y, alpha, noise, 1 / len(y)
         self.w, self.b = w.ravel().copy(), b
+        # both are linear in w: a step updates them without another product with X or N
         self.scores, self.Nw = X @ self.w, self.noise_times(self.w)
 
     def noise_times(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -240,6 +241,7 @@ def _best_length(margins: NDArray, along: NDArray, share: float, linear: float, 
         curvature = 2 * share * float(inside @ inside) + quadratic
         low, high = (low, length) if slope > 0 else (length, high)
         following = length - slope / curvature
+        # Newton's method may leave the bracket where the slope has a kink
         if not low < following < high:
             following = (low + high) / 2 if np.isfinite(high) else 2 * length
         if abs(following - length) <= 1e-12 * length:

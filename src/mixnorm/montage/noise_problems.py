@@ -116,6 +116,7 @@ def _solved(problem: NoiseProblem, options: SolverOptions) -> Classifiers:
     if not len(problem.sensors):
         return _without_sensors(problem)
     L, Z = problem.whitened()
+    # With more features than trials the problem has only as many dimensions as trials.
     span = Span.of(Z)
     groups = Groups.from_channels(range(len(problem.sensors)), problem.trials.X.shape[2])
     if span is not None:

@@ -104,6 +104,7 @@ def compared_orders(ch_names: Sequence[str], constraints: Constraints) -> list[O
         ComparedOrder("backward elimination", by_backward_elimination, allowed),
         ComparedOrder("Riemannian selection (pyRiemann)", by_riemannian_distance, allowed),
     ]
+    # without forbidden electrodes, which no montage beside it has either
     cap = np.array([i for i in standard_cap(ch_names) if i in allowed], dtype=np.int64)
     if not len(cap):
         return orders
@@ -115,6 +116,7 @@ def by_snr(training: Training) -> NDArray[np.intp]:
     """Order by signal-to-noise ratio: power of the difference of the class means over the variance within classes."""
     targets, others = training.X[training.signs > 0], training.X[training.signs < 0]
     signal = np.sum((targets.mean(axis=0) - others.mean(axis=0)) ** 2, axis=1)
+    # classes count equally: the many non-targets should not decide alone what the noise is
     noise = np.sum((targets.var(axis=0) + others.var(axis=0)) / 2, axis=1)
     return np.argsort(-signal / np.where(noise > 0, noise, np.inf), kind="stable")
 

@@ -68,6 +68,7 @@ def from_plain(kind: type[T], value: Any, where: str = "") -> T:
     if origin in (Union, UnionType):
         if value is None:
             return None
+        # the only unions are those with None: with others, the error could not name the type that was expected
         (inner,) = (one for one in arguments if one is not NoneType)
         return from_plain(inner, value, where)
     if origin is tuple:

@@ -51,6 +51,7 @@ def choose_alphas(training: Training, ranking: Ranking) -> NDArray[np.float64]:
     """Return for every size the largest alpha whose models separate the held-out trials nearly best."""
     folds, sizes = training.folds, ranking.sizes
     stack = stack_of(training, np.stack([fold.train for fold in folds], axis=1))
+    # The loss has the curvature 2 x x'; in its units the same grid serves any scaling of the trials.
     curvature = 2 * float(np.mean(np.var(training.X, axis=0))) or 1.0
     grid = curvature * PLAIN_ALPHAS
     steps = growing(stack, ranking, np.broadcast_to(grid, (len(sizes), len(grid))), _ROUGH_TOL)
@@ -77,6 +78,7 @@ def growing(stack: Stack, ranking: Ranking, alphas: NDArray[np.float64], tol: fl
         row[ranking.order[:size]] = 1.0
     S, A = alphas.shape
     walk = np.arange(S * A).reshape(S, A)
+    # up and down in turn, so that no step from one problem to the next is large
     walk[::2] = walk[::2, ::-1]
     walk = walk.ravel()
     steps = np.broadcast_to(beta[walk // A, None, :, None], (S * A, 1, G, K))

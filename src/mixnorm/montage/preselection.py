@@ -52,6 +52,7 @@ class PreselectedSVC(ClassifierMixin, BaseEstimator):
         constraints = Constraints.none(X.shape[1])
         constraints.check_size(self.n_sensors)
         self.order_ = EliminationOrder(constraints).rank([training]).order
+        # forbidden, and not cut out of X, so that the classifier takes trials of all channels like any other
         forbidden = {int(sensor): np.inf for sensor in self.order_[self.n_sensors :]}
         self.classifier_ = fitted(clone(self.classifier).set_params(group_weights=forbidden), X, y, groups)
         self.classes_ = self.classifier_.classes_
@@ -71,6 +72,7 @@ def calibrated(decoder: Decoder, design: Design, model: PreselectedSVC) -> Decod
     own, (X, y, groups) = decoder.classifier, design.to_sklearn()
     fixed = clone(model.classifier).set_params(alphas=[own.alpha_], q=own.q_, ridge=own.ridge_)
     scores = np.empty(len(y))
+    # scaled anew as well, like the decoder itself on new recordings
     for train, test in InOrder().split(X, groups=groups):
         scaler = design.preparation.scaler().fit(X[train])
         part = PreselectedSVC(model.n_sensors, fixed).fit(scaler.transform(X[train]), y[train], groups[train])

@@ -52,6 +52,7 @@ def _upgraded(old: dict[str, Any]) -> dict[str, Any]:
     _need(old["source"]["folds"], ("by", "count"), "source.folds")
     _need(old["recommended"], ("n_sensors", "reason"), "recommended")
     new = dict(old)
+    # keys that both versions have are checked with the others of version 2, by `from_plain`
     new["source"] = {**old["source"], "folds": _folds(old["source"])}
     new["recommended"] = to_plain(_recommendation(old))
     if isinstance(old.get("stability"), dict):
@@ -77,11 +78,13 @@ def _recommendation(old: dict[str, Any]) -> Recommendation:
     if not montages:
         raise ValueError("montages: empty.")
     n_sensors, reason = old["recommended"]["n_sensors"], old["recommended"]["reason"]
+    # version 1 did not say which one was best
     best = max(montages, key=lambda one: -1.0 if one.auc is None else one.auc)
     chosen = next((one for one in montages if one.n_sensors == n_sensors), best)
     n_asked = n_sensors if _ASKED.search(reason) else None
     few, chance = _doubts(old["source"], best, chosen) if reason.startswith(_UNSURE) else (None, None)
     n_folds, verdict = old["source"]["folds"]["count"], verdict_of(n_asked, few, chance)
+    # as `recommend` does: where nothing is recommended, the number of folds is not the point
     too_few_folds = verdict != "unsure" and n_folds < FEWEST_FOLDS
     return Recommendation(
         n_sensors=n_sensors,

@@ -37,6 +37,7 @@ def smallest_near_best(found: ScoredMontages) -> Choice:
     The AUCs up to the best montage are first made monotone (`growing`).
     """
     best = int(np.argmax(found.mean))
+    # Only up to the best: beyond it electrodes may harm, and a curve that may not fall would hide that.
     smooth = growing(found.mean[: best + 1])
     chosen = int(np.flatnonzero(smooth >= smooth[-1] - TOLERANCE)[0])
     return Choice(chosen, best, float(found.error_of_difference(best)[chosen]))
@@ -73,6 +74,7 @@ def recommend(
     of the chosen montage includes chance level, or where recordings that name no subject do not predict each other
     (``no_transfer``). Too few folds are reported otherwise, but do not change the verdict.
     """
+    # Also for a number that was asked for: the user should know that the trials do not support any.
     few, chance = few_trials(subjects), chance_level(found, choice.chosen)
     verdict = verdict_of(asked, few, chance, no_transfer)
     return Recommendation(

@@ -219,6 +219,7 @@ class _Refit:
             groups=self._groups(len(sensors)),
             penalty=L2(),
         )
+        # without the noise: alpha_max only says where the grid starts, and whitening would cost a factorisation
         return check_alphas(N_ALPHAS, stack, has_noise=True)
 
     def _scores(self, size: int, fold: int) -> NDArray[np.float64]:
@@ -234,6 +235,7 @@ class _Refit:
 
 def _fit_between(refits: Sequence[_Refit], work: _Work) -> None:
     """Fit the sizes between those at which alpha was chosen, at their interpolated alphas."""
+    # Constant sensors have no part in a decoder: then montages are not the leading blocks that nested fits need.
     together = [one for one in refits if on_device() or not one.varies.all()]
     for one in refits:
         if one not in together:

@@ -127,6 +127,7 @@ def _without_fold(subjects: Sequence[SubjectTrials], fold: int | None, settings:
     if fold is None:
         return found
     report_share(1 - _PLAIN)
+    # The same noise, ridge and folds, so that the difference is due to the norms of windows alone.
     models = model, _fitted(training, settings, 0.0)
     return found | {"aucs": np.array([[_auc(one, test) for _, test in parts] for one in models])}
 

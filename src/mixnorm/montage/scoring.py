@@ -161,6 +161,8 @@ def usable_folds(subjects: Sequence[SubjectTrials]) -> list[int]:
 
 def _usable(subjects: Sequence[SubjectTrials], fold: int) -> bool:
     """Whether at least one subject can be tested on the fold, and every subject trained without it."""
+    # A subject without held-out trials is only left out of the mean, but one without training trials has no decoder
+    # at all.
     if any(not one.take(one.fold != fold).has_both_classes for one in subjects):
         return False
     return any(one.take(one.fold == fold).has_both_classes for one in subjects)
@@ -233,5 +235,6 @@ def _fitted(
 def _split(one: SubjectTrials, fold: int | None, settings: _Settings) -> tuple[Training, SubjectTrials | None]:
     """The scaled training trials of a subject without a fold, and those of the fold if it has both classes."""
     train, test = divided(one, fold, settings.scaler)
+    # from the training trials alone, so that alpha never sees a held-out trial
     folds = inner_folds(settings.cv, train.signs, train.trial_groups)
     return Training(train.X, train.signs, folds), test if test.has_both_classes else None

@@ -164,6 +164,7 @@ def select_montage(
     found = case.scored(case.subjects)
     choice = choose(found, options.sensors)
     sensors, alphas = case.sensors_and_alphas(found, choice.chosen)
+    # from the nested cross-validation: nothing has to be fitted again to calibrate the decoder
     held_out = _held_out(case, found, choice.chosen)
     rows = _by_subject(case, found, choice, held_out) if case.is_shared else None
     # stability, path, windows and the other orders are for the page: the montages above do not depend on them
@@ -206,6 +207,7 @@ def _prepared(source: Any, options: SelectOptions) -> tuple[Design, Sequence[Rec
 
 def _no_transfer(case: Case, found: ScoredMontages, recordings: Sequence[Any]) -> NoTransfer | None:
     """Whether recordings that name no subject, taken for sessions of one, do not predict each other."""
+    # Where the user named the subject, a poor session is one of the folds, and not a doubt about who it is.
     if not unnamed_recordings(recordings) or case.is_shared or case.folds[0].by != "session":
         return None
     number, session = case.folds[0].number, case.design.session
@@ -256,6 +258,7 @@ def _compared(case: Case, found: ScoredMontages) -> list[Curve]:
         case.tracker.start(order.name)
         try:
             own = [case.scored([one], order, folds) for one in case.subjects]
+        # pyRiemann is an optional extra; without it the other curves are still worth showing
         except ImportError as error:
             warnings.warn(f"Not compared with {order.name}: {error}", UserWarning, stacklevel=3)
             continue

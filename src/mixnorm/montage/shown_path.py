@@ -34,9 +34,11 @@ def shown_path(case: Case) -> Path:
 
 def _path_and_scores(case: Case) -> Path:
     work = case.work(case.subjects)
+    # on all trials first: its alphas are those of every fold, so that the scores can be averaged
     (whole,) = work.run("path", [Call.of(_path_without, case, None, N_ALPHAS)])
     calls = []
     for fold in np.unique(np.concatenate([one.fold for one in case.subjects])):
+        # One norm over all subjects needs all of them in every fold.
         parts = [one.take(mask) for one in case.subjects for mask in (one.fold == fold, one.fold != fold)]
         if all(part.has_both_classes for part in parts):
             calls.append(Call.of(_path_without, case, fold, whole["alphas"]))

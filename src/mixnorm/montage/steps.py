@@ -43,6 +43,7 @@ def steps_of(
     >>> list(steps_of(5, ["A"], 0, ["SNR ranking"], 1))
     ['montages and their scores', 'path', 'SNR ranking', 'decoders']
     """
+    # the last part is the fit on all trials
     T, parts = len(subjects), n_folds + 1
     steps = {MONTAGES: Step(parts, T)}
     if T > 1:

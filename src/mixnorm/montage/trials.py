@@ -65,7 +65,9 @@ def divided(one: SubjectTrials, fold: int | None, scaler: Any = None) -> tuple[S
     train, test = one.take(one.fold != fold), one.take(one.fold == fold)
     if scaler is None:
         return train, test
+    # A clone: the same scaler is fitted in every fold, and folds may run side by side.
     scaler = clone(scaler).fit(train.X)
+    # only training trials: nobody can leave out the bad trials of the future
     train = train.take(scaler.accepted(train.X, train.signs))
     scaled = scaler.transform(test.X) if len(test.X) else test.X
     return replace(train, X=scaler.transform(train.X)), replace(test, X=scaled)
@@ -80,6 +82,7 @@ def inner_folds(cv: BaseCrossValidator, signs: NDArray[np.float64], trial_groups
     folds = _usable(cv.split(np.zeros(len(signs)), signs, trial_groups), signs)
     fewest = int(min((signs > 0).sum(), (signs < 0).sum()))
     if len(folds) < 2 and fewest >= FEWEST_TRAINING_TRIALS:
+        # Folds that tear characters are optimistic about alpha; without them there would be no alpha at all.
         folds = _usable(StratifiedKFold(3).split(np.zeros(len(signs)), signs), signs)
     if len(folds) < 2:
         raise ValueError(

@@ -3,11 +3,15 @@
 from importlib import import_module
 from typing import Any
 
-from mixnorm.report.study_files import Written, write_report
-from mixnorm.report.tables import TABLE_FORMATS, table
-
-#: Names of `mixnorm.report.plots`, which is imported when they are asked for.
-_OF_PLOTS = ("plot_auc_curve", "plot_letters", "plot_montage", "plot_path", "plot_patterns", "plot_windows")
+#: Name → module of this folder, which is imported when the name is asked for: ``mixnorm select`` uses other modules of
+#: this folder before its first progress bar, and should not wait for figures and studies.
+_PLACES = {
+    **dict.fromkeys(
+        ("plot_auc_curve", "plot_letters", "plot_montage", "plot_path", "plot_patterns", "plot_windows"), "plots"
+    ),
+    **dict.fromkeys(("Written", "write_report"), "study_files"),
+    **dict.fromkeys(("TABLE_FORMATS", "table"), "tables"),
+}
 
 __all__ = [
     "TABLE_FORMATS",
@@ -24,6 +28,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _OF_PLOTS:
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("mixnorm.report.plots"), name)
+    return getattr(import_module(f"mixnorm.report.{_PLACES[name]}"), name)

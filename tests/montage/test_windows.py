@@ -141,7 +141,8 @@ def test_a_model_without_electrodes_is_not_taken_while_another_one_is_there(subj
     X, signs = subject.X, subject.signs
     model = by_hand(X, signs, subject.trial_groups, window_share=(0.5, 0.8))
     top = model.alphas_.max(axis=1)
-    empty = by_hand(X, signs, subject.trial_groups, window_share=0.5, alphas=[2 * top[0]])
+    with pytest.warns(UserWarning, match="selects no sensor"):
+        empty = by_hand(X, signs, subject.trial_groups, window_share=0.5, alphas=[2 * top[0]])
     assert not empty.coef_.any()
     assert module._with_sensors(empty, X, signs) is empty  # nothing better in its grid
     model.selected_groups_ = model.selected_groups_[:0]

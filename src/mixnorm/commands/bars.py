@@ -28,19 +28,24 @@ SHORTEST_WAIT = 0.5
 
 def progress(total: int | None, what: str) -> tqdm:
     """A progress bar on stderr."""
-    return tqdm(total=total, desc=what, file=sys.stderr, leave=False)
+    return tqdm(total=total, desc=what, file=sys.stderr, leave=_stays())
+
+
+def _stays() -> bool:
+    """Whether a finished bar stays: in a file it ends its line, so that what follows does not stand beside it."""
+    return not sys.stderr.isatty()
 
 
 @contextmanager
 def work_bar(what: str, seconds: float = 1.0) -> Iterator[tqdm]:
     """A progress bar on stderr for work of which only the share is known, with the time passed and the time left.
 
-    It is drawn every so many seconds, so that the time goes on also where a part takes long; less often where it is
-    not a terminal, and every line stays.
+    It is drawn every ``seconds`` seconds, so that the time goes on also where a part takes long; less often where
+    standard error is a file, in which the bar stays.
     """
-    form = "{desc}: {percentage:3.0f} %|{bar}| {elapsed} passed, about {remaining} left"
+    form = "{desc}: {percentage:3.0f} %|{bar}| {elapsed}, about {remaining} left"
     # smoothing=0: the time left follows from the mean speed, because the parts differ much in length
-    with tqdm(total=1.0, desc=what, file=sys.stderr, leave=False, bar_format=form, smoothing=0) as bar:
+    with tqdm(total=1.0, desc=what, file=sys.stderr, leave=_stays(), bar_format=form, smoothing=0) as bar:
         stop = threading.Event()
 
         def redraw() -> None:

@@ -34,7 +34,7 @@ class Choice:
     n_selected: np.ndarray
 
     @property
-    def scored_otherwise(self) -> np.ndarray:
+    def zero_refit(self) -> np.ndarray:
         """Where the refit selects nothing although the model of a fold does, (A,): the score is not that of the refit.
 
         A grid starts at alpha_max of all trials. That of a fold, which has fewer trials, is mostly larger.
@@ -85,9 +85,9 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
             f"No model of the grid has at most max_sensors={max_sensors} sensors (the sparsest has {sensors.min()}); "
             "add larger alphas."
         )
-    scored_otherwise = np.stack([c.scored_otherwise for c in candidates])
-    if (allowed & ~scored_otherwise).any():
-        allowed &= ~scored_otherwise
+    zero_refit = np.stack([c.zero_refit for c in candidates])
+    if (allowed & ~zero_refit).any():
+        allowed &= ~zero_refit
     best = means[allowed].max()
     if rule == "best":
         eligible = allowed & (means >= best - EQUAL)
@@ -127,8 +127,9 @@ def warn_zero_choice(found: Choice, place: int, stacklevel: int) -> None:
     warnings.warn(
         f"The model chosen by cross-validation, with alpha={found.alphas[place]:.3g}, selects no sensor: all "
         "coefficients are zero, and the score of every trial is the same. The best mean score of held-out trials at "
-        f"any alpha is {found.scores.mean(axis=1).max():.3g}. If that is no better than chance, check labels and "
-        "events, or use more trials; otherwise use more and smaller alphas, or a larger max_sensors.",
+        f"any alpha is {found.scores.mean(axis=1).max():.3g} (of the AUC, 0.5 is chance level). If that is no better "
+        "than chance, check labels and events, or use more trials; otherwise use more or smaller alphas, or a larger "
+        "max_sensors.",
         UserWarning,
         stacklevel=stacklevel,
     )

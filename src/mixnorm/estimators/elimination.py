@@ -13,10 +13,10 @@ If N = R ⊗ S is a Kronecker product of sensors and samples, D² = ‖R^{−½}
 by sensor and sample. Then the same holds with P = R⁻¹ and w = P Δ S^{−½}, one row per sensor: a matrix over sensors
 alone is enough.
 
-The order of this package uses the distance without what it gains by chance: that in a Kronecker noise while sensors
-are many (`KroneckerDistance`), then that in the noise of every montage by itself (`UnbiasedDistance`). The latter is
-nearer to what the decoder of a montage will do, but it costs an inversion for each montage that is tried, which is too
-much for many sensors. `Distance` is for a noise that is given.
+The order of this package uses the unbiased distance, without what is gained by chance: in Kronecker noise while there
+are many sensors (`KroneckerDistance`), then in the noise of each montage (`UnbiasedDistance`). The latter is nearer
+to what the decoder of a montage will do, but it costs an inversion for each montage that is tried, which is too much
+for many sensors. `Distance` is for a noise that is given.
 """
 
 from collections.abc import Sequence
@@ -64,8 +64,8 @@ def elimination_order(
         Sensors of weight 0 are removed last; those of weight infinity are not in the order. Other weights are costs:
         where they differ, a loss counts relative to them (see `_price`).
     noise : {"structured", "evoked", "kronecker", "toeplitz", "shrunk"}, ndarray of shape (d, d), or None
-        If it is given, the distance in this noise, with its bias, decides throughout; also where sensors have unequal
-        numbers of samples, in the noise "shrunk".
+        None: as described above, or with "shrunk" if sensors have unequal numbers of samples. If it is given, the
+        distance in this noise, with its bias, decides at every step.
 
     Returns
     -------

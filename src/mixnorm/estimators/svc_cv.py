@@ -68,7 +68,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
     rule : {"best", "1se"}
         The best mean score (among scores within 1e-12 the sparser model), or the largest alpha whose mean score is
         within one standard error of the best (for several q the one with the fewest sensors). An alpha at which the
-        refit on all trials selects no sensor, but the model of a fold does, is not chosen.
+        refit on all trials selects no sensor, but the model of a fold does, is not chosen if another one may be.
     max_sensors : int or None
         Only models with at most this many sensors are considered.
     n_jobs : int or None

@@ -1,6 +1,6 @@
-"""`solve`: the function by which all estimators call a solver, and what is in force where it is called.
+"""`solve`: the function by which all estimators call a solver, and the settings that apply to the call.
 
-That is the device in use (`mixnorm.execution.device` sets it), what collects the stacks of several fits
+These are the device in use (`mixnorm.execution.device` sets it), what collects the stacks of several fits
 (`mixnorm.execution.batching`), and the number of BLAS threads. A fit on the host by itself needs no other module of
 this folder.
 """

@@ -8,6 +8,7 @@ of windows and so leaves none out. Several subjects, each scaled by itself, have
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -146,7 +147,10 @@ def _fitted(training: Sequence[SubjectTrials], settings: _Settings, shares: Any)
         cv=[(np.flatnonzero(fold.train), np.flatnonzero(fold.test)) for fold in folds],
         tol=_TOL,
     )
-    return _with_sensors(model.fit(X, signs), X, signs)
+    with warnings.catch_warnings():
+        # a model without sensors is replaced here, if there is another
+        warnings.filterwarnings("ignore", ".*selects no sensor", UserWarning)
+        return _with_sensors(model.fit(X, signs), X, signs)
 
 
 def _with_sensors(model: GroupSVCCV, X: NDArray[np.float64], signs: NDArray[np.float64]) -> GroupSVCCV:

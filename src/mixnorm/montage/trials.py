@@ -82,7 +82,7 @@ def inner_folds(cv: BaseCrossValidator, signs: NDArray[np.float64], trial_groups
     folds = _usable(cv.split(np.zeros(len(signs)), signs, trial_groups), signs)
     fewest = int(min((signs > 0).sum(), (signs < 0).sum()))
     if len(folds) < 2 and fewest >= FEWEST_TRAINING_TRIALS:
-        # Folds that tear characters are optimistic about alpha; without them there would be no alpha at all.
+        # Folds that divide characters are optimistic about alpha; without them there would be no alpha at all.
         folds = _usable(StratifiedKFold(3).split(np.zeros(len(signs)), signs), signs)
     if len(folds) < 2:
         raise ValueError(

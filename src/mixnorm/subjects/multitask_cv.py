@@ -74,7 +74,7 @@ class MultiTaskGroupSVCCV(SubjectProbabilities):
         subject, many grid points have indistinguishable scores, and the one that scores best by chance is often at the
         edge of this region. "best": the best mean score (among scores within 1e-12 the sparser model, then the larger
         similarity). "1se": the largest alpha within one standard error of the best. A point at which the refit on all
-        trials selects no sensor, but the model of a fold does, is not chosen.
+        trials selects no sensor, but the model of a fold does, is not chosen if another one may be.
     max_sensors : int or None
         Only models with at most this many sensors are considered.
     rehearse : bool

@@ -39,7 +39,7 @@ class Look(NamedTuple):
         Mean loss plus ridge term, Σ‖v_t − v̄‖², and the penalty at alpha = 1.
     toward : array of shape (P,)
         ⟨v − c, c⟩ where there is a centre c, else 0.
-    drawn : array of shape (P, G, T, r)
+    mapped_back : array of shape (P, G, T, r)
         R_t'(v_t − v̄), without a metric w_t − w̄.
     norms : array of shape (P, atoms)
     """
@@ -51,7 +51,7 @@ class Look(NamedTuple):
     spread: Array
     penalty: Array
     toward: Array
-    drawn: Array
+    mapped_back: Array
     norms: Array
 
 
@@ -292,7 +292,7 @@ class StackedProblems:
         V = self._along(W if W.ndim == 5 else W[:, None, ...], self._transposed_roots)
         return V[:, :, None, ...] if W.ndim == 5 else V
 
-    def drawn(self, deviation: Array) -> Array:
+    def mapped_back(self, deviation: Array) -> Array:
         """R_t' times the deviation of one point of every problem, (P, G, T, r): half the gradient of its square."""
         return deviation if self.root_rows is None else self._against(deviation[:, 0, ...], self._transposed_roots)
 
@@ -314,7 +314,7 @@ class StackedProblems:
 
     def ridge_gradient(self, W: Array) -> Array:
         """Ridge R_t'R_t w_t of one point of every problem, (P, G, T, r); there must be a ridge term."""
-        return self.ridge[:, None, None, None] * self.drawn(self._mapped(W))
+        return self.ridge[:, None, None, None] * self.mapped_back(self._mapped(W))
 
     def own_curvature(self, similarity: Array) -> Array:
         """What similarity and ridge term add to the Hessian of every subject, times N_t, (P,)."""
@@ -328,17 +328,17 @@ class StackedProblems:
         a = 2 * self.p * short
         pull_b = xp.sum(a * self.y_of, axis=2) if self.fit_intercept else xp.zeros_like(point.b)
         loss = xp.sum(a * short, axis=(1, 2)) / 2
-        drawn, spread, toward = xp.zeros_like(point.W), xp.zeros_like(loss), xp.zeros_like(loss)
+        mapped_back, spread, toward = xp.zeros_like(point.W), xp.zeros_like(loss), xp.zeros_like(loss)
         if self.similar:
             deviation = self.deviation(point.W)
-            drawn, spread = self.drawn(deviation), xp.sum(deviation**2, axis=(1, 2, 3))
+            mapped_back, spread = self.mapped_back(deviation), xp.sum(deviation**2, axis=(1, 2, 3))
             if self.center is not None:
                 toward = xp.sum(deviation * self.center, axis=(1, 2, 3))
         pull, norms = self.pull(a), self.norms(point.W)
         if self.ridge is not None:
             slope = self.ridge_gradient(point.W)
             pull, loss = pull - slope, loss + xp.sum(slope * point.W, axis=(1, 2, 3)) / 2
-        return Look(a, pull, pull_b, loss, spread, self.penalty_value(point.W), toward, drawn, norms)
+        return Look(a, pull, pull_b, loss, spread, self.penalty_value(point.W), toward, mapped_back, norms)
 
     def norms(self, W: Array) -> Array:
         """‖·‖_q of every atom, (P, atoms); ℓ2: the Euclidean one."""

@@ -121,7 +121,7 @@ def wide(values: Array) -> Array:
 
 def descent(look: Look, similarity: Array) -> Array:
     """Minus the gradient of the smooth part, (P, G, T, r)."""
-    return look.pull - 2 * wide(similarity) * look.drawn
+    return look.pull - 2 * wide(similarity) * look.mapped_back
 
 
 def is_present(problems: StackedProblems, look: Look) -> Array:

@@ -61,7 +61,7 @@ def enter(problems: StackedProblems, point: Point, look: Look, aim: Aim, enterin
     value = xp.sum(problems.p[:, None, ...] * problems.loss.value(margins), axis=(2, 3)) + price[:, None] * lengths
     if problems.similar:
         bend = xp.sum(problems.spread(direction) ** 2, axis=(1, 2, 3))
-        slope = 2 * xp.sum(direction * look.drawn, axis=(1, 2, 3))
+        slope = 2 * xp.sum(direction * look.mapped_back, axis=(1, 2, 3))
         value = value + aim.similarity[:, None] * (bend[:, None] * lengths**2 + slope[:, None] * lengths)
     if problems.ridge is not None:
         gradient = problems.ridge_gradient(direction)
@@ -162,7 +162,7 @@ def advance(problems: StackedProblems, before: Advanced, prepared: Prepared, ste
     decrease = xp.sum(prepared.pull_b * step.db, axis=1) - xp.sum(prepared.residual * step.dw, axis=(1, 2, 3))
     predicted = step.bent + prepared.residual + wide(progress.damping) * problems.bend * step.dw
     if problems.similar:
-        predicted = predicted + 2 * wide(aim.similarity) * problems.drawn(problems.spread(step.dw))
+        predicted = predicted + 2 * wide(aim.similarity) * problems.mapped_back(problems.spread(step.dw))
     if problems.ridge is not None:
         predicted = predicted + problems.ridge_gradient(step.dw)
     du = step.dw - prepared.gamma * predicted

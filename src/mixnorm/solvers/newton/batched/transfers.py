@@ -1,4 +1,4 @@
-"""Copies between host and device that wait for nothing else the device was given to do.
+"""Copies between host and device that do not wait for queued work.
 
 A plain copy waits for all work before it. With PyTorch on a GPU these go through memory that the device reads and
 writes by itself, so that host and device work at the same time; elsewhere they are plain copies.

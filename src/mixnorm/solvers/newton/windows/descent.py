@@ -74,7 +74,7 @@ def _enter(problem: Problem, seen: Look) -> tuple[Point, float]:
     """
     point, penalty = seen.point, problem.penalty
     omega = np.maximum(problem.trace, 1e-300) / HOST.gamma
-    omega = omega * stiffness(problem.ridge / 2, problem.drawn_trace, np.maximum(problem.trace, 1e-300))
+    omega = omega * stiffness(problem.ridge / 2, problem.metric_trace, np.maximum(problem.trace, 1e-300))
     forward = omega[problem.row] * point.w + seen.descent
     m = penalty.cell_norms(forward)
     m, kept = _few_at_once(problem, m, penalty.cell_norms(point.w), omega[:, None])

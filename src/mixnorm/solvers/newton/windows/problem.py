@@ -65,7 +65,7 @@ class Problem:
         #: diagonal of the Hessian with all trials inside the margin, (d,), and its sum over each sensor
         self.bend = np.maximum(2 * np.einsum("n,nd,nd->d", self.p, self.Z, self.Z), 1e-300)
         own = np.ones(len(self.bend)) if self.metric is None else self.metric.diagonal()[0, 0]
-        self.trace, self.drawn_trace = (np.bincount(self.row, weights=part) for part in (self.bend, own))
+        self.trace, self.metric_trace = (np.bincount(self.row, weights=part) for part in (self.bend, own))
 
     def enter_cell(self, cell: Stack, i: int, k: int) -> None:
         """Set alpha and the ridge of a cell of the path."""
@@ -109,10 +109,10 @@ class Problem:
         """Minus the gradient of the smooth part, (d,)."""
         z = a @ self.Z
         if self.ridge:
-            drawn = self.mapped(w)
+            mapped_back = self.mapped(w)
             if self.metric is not None:
-                drawn = self.metric.adjoint(drawn[None, None, :, None])[0, 0, :, 0]
-            z = z - self.ridge * drawn
+                mapped_back = self.metric.adjoint(mapped_back[None, None, :, None])[0, 0, :, 0]
+            z = z - self.ridge * mapped_back
         return z
 
     def slope(self, point: Point, direction: np.ndarray, change: np.ndarray) -> float:

@@ -100,7 +100,12 @@ class SingleTrialBlock:
     """One subject's whole matrix through its trials: cheaper where more coordinates than trials are active.
 
     H = 2 rows diag(p) rows' (rows (free + m, n), only the trials inside the margin). Coordinates without curvature
-    of their own (intercept, unpenalised) get one (``lent``), which is subtracted again as a rank-one term each.
+    of their own (intercept, unpenalised) get one (``lent``), which is subtracted again as a rank-one term each. With D
+    the diagonal, Y = √(2p) rows R D^-½ and the columns U of all rank-one terms (weights Λ), V = D^-½ U,
+
+        M = D^½ (I + Y Y' − V Λ V') D^½,        (I + Y Y')⁻¹ = I − Y K⁻¹ Y',   K = I + Y'Y,
+
+    so that the Schur complement is Λ⁻¹ − V'V + (Y'V)' K⁻¹ (Y'V): no matrix of V's size is multiplied with Y but V.
     """
 
     def __init__(self, rows: np.ndarray, p: np.ndarray, curvature: Curvature):
@@ -110,24 +115,33 @@ class SingleTrialBlock:
         bare = (diagonal == 0).nonzero()[0]
         lent = np.maximum((scale[bare, None] ** 2 * rows[bare] ** 2) @ (2 * p), 1e-300)
         diagonal[bare] = lent
-        self._half = np.sqrt(diagonal)
-        self._root = rows * (scale / self._half)[:, None]
-        self._root *= np.sqrt(2 * p)
-        kernel = self._root.T @ self._root  # of one array, so that BLAS computes one triangle only
+        self._half = np.sqrt(diagonal)[:, None]
+        self._Y = rows * (scale[:, None] / self._half)
+        self._Y *= np.sqrt(2 * p)
+        kernel = self._Y.T @ self._Y  # of one array, so that BLAS computes one triangle only
         kernel[np.diag_indices_from(kernel)] += 1
         self._factor = cholesky(kernel)
-        self._U, weights = _directions(curvature, free, bare)
-        self._weights = np.concatenate([weights, lent])
-        self._solved_U = self._without_directions(self._U)
+        U, weights = _directions(curvature, free, bare)
+        self._V = U / self._half
+        self._across = self._Y.T @ self._V
+        self._solved_across = self._through(self._across)
+        schur = np.diag(1 / np.concatenate([weights, lent])) - self._V.T @ self._V
+        schur += self._across.T @ self._solved_across
+        self._schur = cholesky((schur + schur.T) / 2)
 
-    def _without_directions(self, right: np.ndarray) -> np.ndarray:
-        right = right / self._half[:, None]
-        through = dpotrs(self._factor, self._root.T @ right, lower=1)[0] if len(self._factor) else right[:0]
-        return (right - self._root @ through) / self._half[:, None]
+    def _through(self, right: np.ndarray) -> np.ndarray:
+        """Return K⁻¹ right, (n, k)."""
+        return dpotrs(self._factor, right, lower=1)[0] if len(self._factor) else right
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """Return M⁻¹ right, (free + m, k)."""
-        return _take_back(self._without_directions(right), self._solved_U, self._U, self._weights)
+        right = right / self._half
+        through = self._through(self._Y.T @ right)
+        if len(self._schur):
+            price = dpotrs(self._schur, self._V.T @ right - self._across.T @ through, lower=1)[0]
+            through += self._solved_across @ price
+            right += self._V @ price
+        return (right - self._Y @ through) / self._half
 
 
 def _directions(curvature: Curvature, free: int, bare: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,11 +7,16 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from mixnorm import group_svc_path
-from mixnorm.solvers.newton.host import entry, routes
+from mixnorm.core.groups import Groups
+from mixnorm.core.penalties import GroupNorm
+from mixnorm.core.problem import Stack
+from mixnorm.solvers.newton.host import descent, entry, routes
+from mixnorm.solvers.newton.host.descent import Problem
 from mixnorm.solvers.newton.host.entry import block_minimum
 from mixnorm.solvers.newton.host.kept import Kept
-from mixnorm.solvers.newton.host.predictor import Predictor
+from mixnorm.solvers.newton.host.predictor import Predictor, _Line
 from mixnorm.solvers.newton.host.state import Active
+from mixnorm.solvers.newton.host.step import _Move, _straight
 from mixnorm.solvers.newton.host.system import Curvature, PairsWithin, SingleBlock, SingleTrialBlock
 
 
@@ -98,6 +103,88 @@ def test_a_kept_factor_serves_no_other_alpha_and_no_other_atoms():
     assert not kept.serves(other, np.ones(1), inside)
     assert not kept.serves(active, 0.5 * np.ones(1), inside)
     assert not kept.serves(active, np.ones(1), ~inside)
+
+
+# --- groups that pass their zero ---
+
+
+def problem_of_sensors(n=40, sensors=3, samples=2):
+    """One problem, its groups all of weight 1."""
+    X, y = eeg_like(np.random.default_rng(1), n, sensors, samples)
+    groups = Groups.from_channels(range(sensors), samples)
+    stack = Stack.single(
+        X.reshape(n, -1),
+        y,
+        sample_weight=np.ones((n, 1)),
+        group_weights=np.ones((sensors, 1)),
+        groups=groups,
+        penalty=GroupNorm(2.0),
+    )
+    return Problem(stack, 0, 0)
+
+
+def test_no_group_is_predicted_across_its_zero():
+    problem = problem_of_sensors()
+    # the first group shrinks to a quarter, the second has left, the third grows
+    before = problem.point(np.array([[2.0, 1.0, 1.0, 0.0, 0.0, 1.0]]), np.zeros(1))
+    here = problem.point(np.array([[0.5, 0.25, 0.0, 0.0, 0.0, 3.0]]), np.ones(1))
+    line = _Line.through(before, here, 1.0, problem)
+    np.testing.assert_array_equal(line.W, [[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]])
+    there = line.at(here, 0.8)
+    np.testing.assert_allclose(there.Zw, problem.point(there.W, there.b).Zw, rtol=1e-13)
+    # not so far, and it stays on its side of zero
+    line = _Line.through(before, here, 0.3, problem)
+    np.testing.assert_array_equal(line.W, [[-1.5, -0.75, 0.0, 0.0, 0.0, 2.0]])
+
+
+@pytest.mark.parametrize("alpha", [10.0, 1e-4])
+def test_groups_that_a_cut_step_passes_leave_together(alpha):
+    problem = problem_of_sensors(sensors=2)
+    w = np.array([[0.03, -0.04, 0.05, 0.0]])
+    level = problem.level(alpha)
+    start = problem.position(problem.point(w, np.zeros(1)), level.tau)
+    active = problem.activate(problem.present(start.point))
+    # the first group is at its zero after a tenth of the step, the second after half of it
+    dw = w * np.array([[-10.0, -10.0, -2.0, -2.0]])
+    move = _Move(w, dw, w, dw, np.zeros(1), level.gamma * level.tau)
+    moved, length = _straight(problem, start, active, move, level.tau)
+    if alpha == 10:  # far above alpha_max, where the zero model is the optimum
+        assert length == pytest.approx(0.1, rel=2e-3)
+        assert not moved.position.point.W.any()
+    without = problem.position(problem.point(0 * w, start.point.b), level.tau)
+    # where the loss speaks for them they stay: leaving may not cost more than the step gains
+    assert moved.position.value <= start.value
+    assert moved.position.point.W.any() == (without.value >= start.value)
+
+
+def test_with_few_trials_present_groups_move_before_others_enter(monkeypatch):
+    entered = []
+
+    def counted(problem, look, entering, level):
+        entered.append(len(entering))
+        return entry.enter(problem, look, entering, level)
+
+    def paths():
+        entered.clear()
+        found = [group_svc_path(*spread_eeg(np.random.default_rng(seed)), tol=1e-6) for seed in range(3)]
+        return sum(entered), [path.objectives for path in found]
+
+    monkeypatch.setattr(descent, "enter", counted)
+    with_rule, objectives = paths()
+    monkeypatch.setattr(Predictor, "_goals", lambda self, moved, present, tol: None)
+    without, expected = paths()
+    np.testing.assert_allclose(objectives, expected, rtol=2e-6)
+    assert with_rule < 0.85 * without
+
+
+def spread_eeg(rng, n=150, sensors=32, samples=8):
+    """Fewer trials than coefficients; every source is seen by many neighbouring sensors."""
+    y, place = np.where(np.arange(n) % 5 == 0, 1.0, -1.0), np.linspace(0, 1, sensors)
+    sources = np.cumsum(rng.standard_normal((n, sensors, samples)), axis=2)
+    X = np.einsum("nst,sr->nrt", sources, np.exp(-((place[:, None] - place) ** 2) / 0.02))
+    X += 0.7 * rng.standard_normal(X.shape)
+    X[y > 0, ::5] += 1.5
+    return X, y
 
 
 # --- the whole path ---

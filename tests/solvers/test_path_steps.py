@@ -13,11 +13,13 @@ from mixnorm.core.problem import Stack
 from mixnorm.solvers.newton.host import descent, entry, routes
 from mixnorm.solvers.newton.host.descent import Problem
 from mixnorm.solvers.newton.host.entry import block_minimum
+from mixnorm.solvers.newton.host.hessian import WorkingHessian
 from mixnorm.solvers.newton.host.kept import Kept
 from mixnorm.solvers.newton.host.predictor import Predictor, _Line
+from mixnorm.solvers.newton.host.single_system import SingleBlock, SingleTrialBlock
 from mixnorm.solvers.newton.host.state import Active
 from mixnorm.solvers.newton.host.step import _Move, _straight
-from mixnorm.solvers.newton.host.system import Curvature, PairsWithin, SingleBlock, SingleTrialBlock
+from mixnorm.solvers.newton.host.system import Curvature, PairsWithin
 
 
 def eeg_like(rng, n=160, sensors=6, samples=4):
@@ -59,6 +61,70 @@ def test_of_two_equal_groups_only_one_enters_much():
     assert np.linalg.norm(found[:2]) > 20 * np.linalg.norm(found[2:])
 
 
+@settings(max_examples=40)
+@given(st.integers(0, 10_000), st.booleans())
+def test_present_coordinates_adapt_to_others(seed, through_trials):
+    rng = np.random.default_rng(seed)
+    n, m, k = 12, 6, 4
+    rows, p = np.vstack([np.sign(rng.standard_normal(n)), rng.standard_normal((m, n))]), rng.uniform(0.5, 2, n) / n
+    others = rng.standard_normal((k, n))
+    curvature = random_curvature(rng, m)
+    H, across, own = (2 * (one * p) @ other.T for one, other in ((rows, rows), (rows, others), (others, others)))
+    M = H + penalty_matrix(curvature)
+    if through_trials:
+        beside = SingleTrialBlock(rows, p, curvature).beside(others)
+    else:
+        block = SingleBlock(lambda: np.triu(H), curvature, PairsWithin(curvature.group[0]))
+        beside = block.beside(own, across)
+    # condition numbers of up to 1e4
+    np.testing.assert_allclose(beside.hessian, own - across.T @ np.linalg.solve(M, across), rtol=1e-7, atol=1e-9)
+    w, x = rng.standard_normal(k), rng.standard_normal(m + 1)
+    np.testing.assert_allclose(beside.felt(w), across @ w, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(beside.felt_back(x), across.T @ x, rtol=1e-10, atol=1e-12)
+
+
+def random_curvature(rng, m=6):
+    """Of two groups of three coordinates."""
+    group, k, weight = np.repeat([0, 1], m // 2), rng.standard_normal(m), rng.uniform(0.1, 1, 2)
+    k = k / np.sqrt(np.bincount(group, k**2))[group]
+    return Curvature(np.ones((1, m)), weight[group][None] + 0.01, k[None], group[None], weight, 0.0)
+
+
+def penalty_matrix(curvature):
+    """The curvature as a matrix, an intercept first."""
+    k, group = curvature.direction[0], curvature.group[0]
+    own = np.diag(curvature.diagonal[0]) - np.outer(k, k) * curvature.group_weight[group] * (group == group[:, None])
+    return np.pad(own, (1, 0))
+
+
+def test_the_hessian_between_columns_that_were_added_in_any_order():
+    rng = np.random.default_rng(0)
+    Z, y, p = rng.standard_normal((1, 30, 6)), np.sign(rng.standard_normal((1, 30))), np.full((1, 30), 1 / 30)
+    hessian, inside = WorkingHessian(Z, y, p, True), rng.random((1, 30)) < 0.7
+    first = hessian.columns(np.array([4, 1]))
+    hessian.at(np.ones_like(inside), first)  # computed before the others are known, and with other trials
+    second = hessian.columns(np.array([0, 5, 3]))
+    both = np.concatenate([y[0][:, None], Z[0]], axis=1)[inside[0]]
+    expected = 2 / 30 * both[:, [0, 1, 6, 4]].T @ both[:, [5, 2]]
+    found = hessian.between(inside, second, first)  # places before and after the others
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(hessian.between(inside, first, second)[1:], expected[1:].T, rtol=1e-12)
+
+
+def test_entering_while_present_groups_adapt_saves_steps(monkeypatch):
+    def steps():
+        paths = [group_svc_path(*spread_eeg(np.random.default_rng(seed)), tol=1e-6) for seed in range(3)]
+        return sum(int(path.n_iters.sum()) for path in paths), [path.objectives for path in paths]
+
+    monkeypatch.setattr(entry, "PRECISE_ENTRY", 0)
+    monkeypatch.setattr(routes, "KEPT_FROM", 0)
+    adapting, objectives = steps()
+    monkeypatch.setattr(entry, "_with_present", lambda *arguments: None)
+    held, expected = steps()
+    np.testing.assert_allclose(objectives, expected, rtol=2e-6)
+    assert adapting < 0.95 * held
+
+
 # --- a factor that serves again ---
 
 
@@ -68,15 +134,10 @@ def test_a_kept_factor_accounts_for_trials_that_crossed(seed, through_trials):
     rng = np.random.default_rng(seed)
     n, m = 30, 6
     rows, p = np.vstack([np.sign(rng.standard_normal(n)), rng.standard_normal((m, n))]), rng.uniform(0.5, 2, n) / n
-    group, k = np.array([0, 0, 0, 1, 1, 1]), rng.standard_normal(m)
-    k = k / np.sqrt(np.bincount(group, k**2))[group]
-    weight = rng.uniform(0.1, 1, 2)
-    curvature = Curvature(np.ones((1, m)), weight[group][None] + 0.01, k[None], group[None], weight, 0.0)
+    curvature = random_curvature(rng, m)
 
     def matrix(inside):
-        M = 2 * (rows[:, inside] * p[inside]) @ rows[:, inside].T
-        M[1:, 1:] += np.diag(curvature.diagonal[0]) - np.outer(k, k) * weight[group] * (group == group[:, None])
-        return M
+        return 2 * (rows[:, inside] * p[inside]) @ rows[:, inside].T + penalty_matrix(curvature)
 
     before = rng.random(n) < 0.8
     after = before ^ (np.arange(n) % 11 == 3)
@@ -84,7 +145,7 @@ def test_a_kept_factor_accounts_for_trials_that_crossed(seed, through_trials):
         block = SingleTrialBlock(rows[:, before], p[before], curvature)
     else:
         H = 2 * (rows[:, before] * p[before]) @ rows[:, before].T
-        block = SingleBlock(lambda: np.triu(H), curvature, PairsWithin(group))
+        block = SingleBlock(lambda: np.triu(H), curvature, PairsWithin(curvature.group[0]))
     active = Active(np.arange(2), None, np.arange(m), np.arange(1, m + 1), rows[None], None, None, None)
     kept = Kept(block, active, before[None], np.ones(2), np.inf)
     residual = rng.standard_normal((1, m + 1))
@@ -201,7 +262,7 @@ def test_the_prediction_saves_steps_and_changes_no_solution(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("n", [40, 160])
+@pytest.mark.parametrize("n", [16, 40, 160])
 def test_what_is_for_large_problems_is_right_on_small_ones(monkeypatch, seed, n):
     X, y = eeg_like(np.random.default_rng(seed), n=n)
     options = {

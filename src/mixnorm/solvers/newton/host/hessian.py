@@ -85,6 +85,13 @@ class WorkingHessian:
             return self._values.copy()
         return _principal(self._values, self._with_free(columns))
 
+    def between(self, inside: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Return the first subject's Hessian between the intercept with some known columns, and others."""
+        self._cross(inside)
+        self._complete()
+        values, rows = self._values[0], self._with_free(first)[:, None]
+        return np.where(rows <= second, values[rows, second], values[second, rows])
+
     def _all_in_order(self, columns: np.ndarray) -> bool:
         full = len(columns) + self.n_free == self._n_known
         return full and bool((columns[1:] > columns[:-1]).all())

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mixnorm.solvers.newton.host.single_system import SingleBlock, SingleTrialBlock
 from mixnorm.solvers.newton.host.state import Active
-from mixnorm.solvers.newton.host.system import SingleBlock, SingleTrialBlock
 from mixnorm.solvers.newton.tuning import KEPT_DECREASE, KEPT_TRIALS
 
 

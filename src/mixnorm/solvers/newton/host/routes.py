@@ -9,13 +9,12 @@ import numpy as np
 
 from mixnorm.solvers.newton.host.kept import Kept
 from mixnorm.solvers.newton.host.metric_system import DenseMetricBlock, KroneckerBlock, solve_with_metric
+from mixnorm.solvers.newton.host.single_system import SingleBlock, SingleTrialBlock
 from mixnorm.solvers.newton.host.state import Active
 from mixnorm.solvers.newton.host.system import (
     Bend,
     Curvature,
     DenseBlock,
-    SingleBlock,
-    SingleTrialBlock,
     TrialBlock,
     solve_subjects,
     solve_together,

@@ -65,98 +65,6 @@ class Bend(NamedTuple):
     tau: np.ndarray
 
 
-class SingleBlock:
-    """One subject's whole matrix factorised as it is: O(m³) once.
-
-    ``hessian`` returns H at every call, each time as a new array, of which only the upper triangle counts.
-    ``pairs`` are all pairs of coordinates that share a group.
-    """
-
-    def __init__(self, hessian: Callable[[], np.ndarray], curvature: Curvature, pairs: "PairsWithin"):
-        m, is_scaled = curvature.scale.shape[1], not (curvature.scale == 1).all()
-        along = None
-        if curvature.group_weight.any():  # with ℓ1 and ℓ2 there is none
-            along = curvature.direction[0] * np.sqrt(curvature.group_weight)[curvature.group[0]]
-
-        def matrix() -> np.ndarray:
-            M = hessian()
-            free = len(M) - m
-            if is_scaled:
-                scale = np.concatenate([np.ones(free), curvature.scale[0]])
-                M *= scale * scale[:, None]
-            if along is not None:
-                pairs.subtract(M, along)
-            _diagonal(M)[free:] += curvature.diagonal[0]
-            return M
-
-        self._factor = cholesky(matrix(), matrix)
-
-    def solve(self, right: np.ndarray) -> np.ndarray:
-        """Return M⁻¹ right, (free + m, k)."""
-        return dpotrs(self._factor, right, lower=1)[0]
-
-
-class SingleTrialBlock:
-    """One subject's whole matrix through its trials: cheaper where more coordinates than trials are active.
-
-    H = 2 rows diag(p) rows' (rows (free + m, n), only the trials inside the margin). Coordinates without curvature
-    of their own (intercept, unpenalised) get one (``lent``), which is subtracted again as a rank-one term each. With D
-    the diagonal, Y = √(2p) rows R D^-½ and the columns U of all rank-one terms (weights Λ), V = D^-½ U,
-
-        M = D^½ (I + Y Y' − V Λ V') D^½,        (I + Y Y')⁻¹ = I − Y K⁻¹ Y',   K = I + Y'Y,
-
-    so that the Schur complement is Λ⁻¹ − V'V + (Y'V)' K⁻¹ (Y'V): no matrix of V's size is multiplied with Y but V.
-    """
-
-    def __init__(self, rows: np.ndarray, p: np.ndarray, curvature: Curvature):
-        free = len(rows) - curvature.scale.shape[1]
-        scale = np.concatenate([np.ones(free), curvature.scale[0]])
-        diagonal = np.concatenate([np.zeros(free), curvature.diagonal[0]])
-        bare = (diagonal == 0).nonzero()[0]
-        lent = np.maximum((scale[bare, None] ** 2 * rows[bare] ** 2) @ (2 * p), 1e-300)
-        diagonal[bare] = lent
-        self._half = np.sqrt(diagonal)[:, None]
-        self._Y = rows * (scale[:, None] / self._half)
-        self._Y *= np.sqrt(2 * p)
-        kernel = self._Y.T @ self._Y  # of one array, so that BLAS computes one triangle only
-        kernel[np.diag_indices_from(kernel)] += 1
-        self._factor = cholesky(kernel)
-        U, weights = _directions(curvature, free, bare)
-        self._V = U / self._half
-        self._across = self._Y.T @ self._V
-        self._solved_across = self._through(self._across)
-        schur = np.diag(1 / np.concatenate([weights, lent])) - self._V.T @ self._V
-        schur += self._across.T @ self._solved_across
-        self._schur = cholesky((schur + schur.T) / 2)
-
-    def _through(self, right: np.ndarray) -> np.ndarray:
-        """Return K⁻¹ right, (n, k)."""
-        return dpotrs(self._factor, right, lower=1)[0] if len(self._factor) else right
-
-    def solve(self, right: np.ndarray) -> np.ndarray:
-        """Return M⁻¹ right, (free + m, k)."""
-        right = right / self._half
-        through = self._through(self._Y.T @ right)
-        if len(self._schur):
-            price = dpotrs(self._schur, self._V.T @ right - self._across.T @ through, lower=1)[0]
-            through += self._solved_across @ price
-            right += self._V @ price
-        return (right - self._Y @ through) / self._half
-
-
-def _directions(curvature: Curvature, free: int, bare: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One subject's unit vectors k_g, then those of bare coordinates, as columns; and the weights of the k_g."""
-    has_direction = (curvature.group_weight > 0).nonzero()[0]
-    group, m = curvature.group[0], curvature.scale.shape[1]
-    U = np.zeros((free + m, len(has_direction) + len(bare)))
-    place = np.full(len(curvature.group_weight), -1)
-    place[has_direction] = np.arange(len(has_direction))
-    inside = (place[group] >= 0).nonzero()[0]
-    U[free + inside, place[group[inside]]] = curvature.direction[0][inside]
-    U[bare, len(has_direction) + np.arange(len(bare))] = 1.0
-    return U, curvature.group_weight[has_direction]
-
-
 def solve_subjects(blocks: Sequence["_Block"], curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
     """Solve for T coupled subjects, whose own matrices S_t can be solved with; rhs (T, free + m).
 
@@ -274,7 +182,7 @@ class DenseBlock:
 
         def matrix() -> np.ndarray:
             S = H * whole_scale * whole_scale[:, None]
-            _diagonal(S)[free:] += diagonal
+            diagonal_of(S)[free:] += diagonal
             return S
 
         self._factor = cholesky(matrix(), matrix)
@@ -345,9 +253,9 @@ def cholesky(M: np.ndarray, again: Callable[[], np.ndarray] | None = None) -> np
     Where that fails, a share of each entry of the diagonal is added to it: intercepts and features have units of their
     own. ``again`` then returns M anew. Without it M must be symmetric: the other triangle has what was overwritten.
     """
-    whole = None if again else _diagonal(M).copy()
+    whole = None if again else diagonal_of(M).copy()
     for share in RIDGES:
-        diagonal = _diagonal(M)
+        diagonal = diagonal_of(M)
         size = np.maximum(np.abs(diagonal), 1e-300)
         diagonal += share * size
         factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=1)  # M.T: Fortran order without a copy
@@ -361,7 +269,7 @@ def cholesky(M: np.ndarray, again: Callable[[], np.ndarray] | None = None) -> np
     return np.diag(np.sqrt(size))  # nothing but numbers that are not finite leads here: any step is refused then
 
 
-def _diagonal(M: np.ndarray) -> np.ndarray:
+def diagonal_of(M: np.ndarray) -> np.ndarray:
     """The diagonal of a matrix in C order, to be written to."""
     return M.reshape(-1)[:: len(M) + 1]
 

@@ -1,5 +1,7 @@
 """What saves steps along a path: the prediction, the entry of groups at their minimum, factors that serve again."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -106,9 +108,11 @@ def test_the_hessian_between_columns_that_were_added_in_any_order():
     second = hessian.columns(np.array([0, 5, 3]))
     both = np.concatenate([y[0][:, None], Z[0]], axis=1)[inside[0]]
     expected = 2 / 30 * both[:, [0, 1, 6, 4]].T @ both[:, [5, 2]]
-    found = hessian.between(inside, second, first)  # places before and after the others
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    np.testing.assert_allclose(hessian.between(inside, first, second)[1:], expected[1:].T, rtol=1e-12)
+    own, across = hessian.beside(inside, second, first)  # places before and after the others
+    np.testing.assert_allclose(across, expected, rtol=1e-12)
+    np.testing.assert_allclose(own, 2 / 30 * both[:, [5, 2]].T @ both[:, [5, 2]], rtol=1e-12)
+    _, across = hessian.beside(inside, first, second)
+    np.testing.assert_allclose(across[1:], expected[1:].T, rtol=1e-12)
 
 
 def test_entering_while_present_groups_adapt_saves_steps(monkeypatch):
@@ -147,7 +151,7 @@ def test_a_kept_factor_accounts_for_trials_that_crossed(seed, through_trials):
         H = 2 * (rows[:, before] * p[before]) @ rows[:, before].T
         block = SingleBlock(lambda: np.triu(H), curvature, PairsWithin(curvature.group[0]))
     active = Active(np.arange(2), None, np.arange(m), np.arange(1, m + 1), rows[None], None, None, None)
-    kept = Kept(block, active, before[None], np.ones(2), np.inf)
+    kept = Kept(block, active, before[None], np.ones(2), np.inf, True)
     residual = rng.standard_normal((1, m + 1))
     found, again = kept.again(after[None], p[None], residual)
     np.testing.assert_allclose(found[0], -np.linalg.solve(matrix(after), residual[0]), rtol=1e-6, atol=1e-8)
@@ -159,8 +163,9 @@ def test_a_kept_factor_serves_no_other_alpha_and_no_other_atoms():
         Active(np.arange(1), None, np.arange(20), np.arange(20), None, None, None, None) for _ in range(2)
     )
     inside = np.ones((1, 30), dtype=bool)
-    kept = Kept(None, active, inside, np.ones(1), 1.0)
+    kept = Kept(None, active, inside, np.ones(1), 1.0, True)
     assert kept.serves(active, np.ones(1), inside)
+    assert not replace(kept, is_near=False).serves(active, np.ones(1), inside)
     assert not kept.serves(other, np.ones(1), inside)
     assert not kept.serves(active, 0.5 * np.ones(1), inside)
     assert not kept.serves(active, np.ones(1), ~inside)

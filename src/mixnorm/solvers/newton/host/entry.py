@@ -121,10 +121,8 @@ def _beside(problem: Problem, kept: Kept, features: np.ndarray) -> Beside:
     if isinstance(kept.block, SingleTrialBlock):
         beside = kept.block.beside(problem.Z[0][kept.inside[0]].take(features, axis=1).T)
     else:
-        hessian, inside = problem.hessian, kept.inside
-        columns = hessian.columns(features)
-        own = hessian.at(inside, columns)[0, hessian.n_free :, hessian.n_free :]
-        beside = kept.block.beside(own, hessian.between(inside, kept.active.columns, columns))
+        columns = problem.hessian.columns(features)
+        beside = kept.block.beside(*problem.hessian.beside(kept.inside, kept.active.columns, columns))
     if problem.own_curvature:
         np.einsum("ii->i", beside.hessian)[:] += problem.own_curvature
     return beside
@@ -150,38 +148,41 @@ def _minimum(problem: Problem, look: Look, chosen: np.ndarray, tau: np.ndarray) 
 def block_minimum(H: np.ndarray, v: np.ndarray, tau: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Minimise over groups that lie one after the other, ``ends`` being where each ends; return w like v."""
     w, slices = np.zeros_like(v), [slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
-    spectra = [_spectrum(H[own, own]) for own in slices]
+    spectra, norms = _spectra(H, slices), [0.0] * len(slices)
     rest = v.copy()  # v − H w
     for _ in range(_SWEEPS):
-        for own, limit, (values, vectors) in zip(slices, tau, spectra, strict=True):
-            was = w[own]
-            along = (rest[own] @ vectors) + values * (was @ vectors)
-            now = vectors @ _shrunk(along, values, float(limit), float(np.sqrt(was @ was)))
-            change = now - was
-            if change.any():
-                rest -= change @ H[own]
-                w[own] = now
+        for place, (own, limit, (values, vectors)) in enumerate(zip(slices, tau.tolist(), spectra, strict=True)):
+            was, along = w[own], rest[own] @ vectors
+            if norms[place] > 0:
+                along += values * (was @ vectors)
+            elif along @ along <= limit * limit:  # it is zero, and stays so
+                continue
+            now, norms[place] = _shrunk(along, values, limit, norms[place])
+            now = vectors @ now
+            rest -= (now - was) @ H[own]
+            w[own] = now
     return w
 
 
-def _spectrum(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues and eigenvectors of a matrix that is positive semidefinite but for rounding."""
-    values, vectors = np.linalg.eigh(H)
-    return np.maximum(values, 1e-12 * np.abs(values).max() + 1e-300), vectors
+def _spectra(H: np.ndarray, slices: list[slice]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Eigenvalues and eigenvectors of every group's matrix, positive semidefinite but for rounding."""
+    blocks = [H[own, own] for own in slices]
+    is_even = len({len(block) for block in blocks}) == 1  # then all at once
+    pairs = zip(*np.linalg.eigh(np.stack(blocks)), strict=True) if is_even else map(np.linalg.eigh, blocks)
+    return [(np.maximum(values, 1e-12 * np.abs(values[-1]) + 1e-300), vectors) for values, vectors in pairs]
 
 
-def _shrunk(v: np.ndarray, values: np.ndarray, tau: float, norm: float) -> np.ndarray:
-    """Minimise ½ w'diag(values)w − v'w + τ‖w‖, beginning with a guess of the norm.
+def _shrunk(v: np.ndarray, values: np.ndarray, tau: float, norm: float) -> tuple[np.ndarray, float]:
+    """Minimise ½ w'diag(values)w − v'w + τ‖w‖, beginning with a guess of the norm; return w and its norm.
 
     ρ = ‖w‖ solves Σ v_i²/(values_i ρ + τ)² = 1. Newton's method for the square root of the inverse of that sum, which
     is concave in ρ and nearly linear, converges from below.
     """
-    size = float(v @ v)
-    if size <= tau * tau:
-        return np.zeros_like(v)
+    if float(v @ v) <= tau * tau:
+        return np.zeros_like(v), 0.0
     for _ in range(_ITERATIONS):
         below = 1 / (values * norm + tau)
         part = (v * below) ** 2
         total = float(part.sum())
         norm = max(0.0, norm + (total**0.5 - 1) * total / float(part @ (values * below)))
-    return v * norm / (values * norm + tau)
+    return v * (norm / (values * norm + tau)), norm

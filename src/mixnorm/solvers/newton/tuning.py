@@ -161,8 +161,8 @@ THROUGH_TRIALS_OF_SUBJECTS = 1.2
 #: The same for solving one subject's system by the factors of its metric and the trials.
 THROUGH_FACTORS = 1.6
 #: From so many numbers in X on, groups that enter begin at a minimum (`host/entry.py`), not with a proximal step. On
-#: 1000 × 32·8 that saves 1 step in 8 but no time, and a single fit takes longer; on 1000 × 64·8 it saves a tenth of the
-#: time, on larger problems up to a quarter.
+#: 1000 × 32·8 that saves 1 step in 8 but no time, and a single fit takes longer; on 1000 × 64·8 it saves a tenth of
+#: the time, on larger problems up to a quarter.
 PRECISE_ENTRY = 300_000
 #: From so many coordinates on, a factorised matrix is kept for the next steps (`host/kept.py`). Below, a step costs
 #: little more with a new one, and with the old one there are more steps.

@@ -120,7 +120,7 @@ def test_entering_while_present_groups_adapt_saves_steps(monkeypatch):
         paths = [group_svc_path(*spread_eeg(np.random.default_rng(seed)), tol=1e-6) for seed in range(3)]
         return sum(int(path.n_iters.sum()) for path in paths), [path.objectives for path in paths]
 
-    monkeypatch.setattr(entry, "PRECISE_ENTRY", 0)
+    monkeypatch.setattr(descent, "PRECISE_ENTRY", 0)
     monkeypatch.setattr(routes, "KEPT_FROM", 0)
     adapting, objectives = steps()
     monkeypatch.setattr(entry, "_with_present", lambda *arguments: None)
@@ -276,7 +276,7 @@ def test_what_is_for_large_problems_is_right_on_small_ones(monkeypatch, seed, n)
         "sample_weight": 1 + np.arange(n) % 3,
     }
     plain = group_svc_path(X, y, alphas=12, **options)
-    monkeypatch.setattr(entry, "PRECISE_ENTRY", 0)
+    monkeypatch.setattr(descent, "PRECISE_ENTRY", 0)
     monkeypatch.setattr(routes, "KEPT_FROM", 0)
     found = group_svc_path(X, y, alphas=12, **options)
     assert found.dual_gaps.max() <= 1e-9

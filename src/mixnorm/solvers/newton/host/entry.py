@@ -26,7 +26,7 @@ from mixnorm.solvers.newton.host.line import least_ahead
 from mixnorm.solvers.newton.host.single_system import Beside, SingleTrialBlock
 from mixnorm.solvers.newton.host.state import Level, Look, Point, Position
 from mixnorm.solvers.newton.rules import asks_to_enter, number_to_enter
-from mixnorm.solvers.newton.tuning import ALIKE, HOST, PRECISE_ENTRY
+from mixnorm.solvers.newton.tuning import ALIKE, HOST
 
 if TYPE_CHECKING:
     from mixnorm.solvers.newton.host.descent import Problem
@@ -73,14 +73,13 @@ def enter(problem: Problem, look: Look, entering: np.ndarray, level: Level) -> P
     point, (tau, gamma) = look.point, level
     chosen = np.zeros(len(tau), dtype=bool)
     chosen[entering] = True
-    n_subjects, n, d = problem.Z.shape
-    is_precise = n_subjects == 1 and problem.q == 2 and problem.Z.size >= PRECISE_ENTRY
-    if is_precise:
+    _, n, d = problem.Z.shape
+    if problem.enters_precisely:
         found = _with_present(problem, look, chosen, tau)
         if found is not None:
             return found
     # With fewer trials than coefficients the Hessian of all that enter costs more than the steps it saves.
-    if is_precise and n >= d:
+    if problem.enters_precisely and n >= d:
         direction = _minimum(problem, look, chosen, tau)
     else:
         forward = np.where(chosen[problem.atom_of], gamma[problem.atom_of] * look.descent, 0.0)

@@ -51,7 +51,8 @@ def direction(
     decrease = -float(np.vdot(residual, step))
     # For 1 < q < 2 the matrix is that of scaled coordinates, and the scale changes from step to step.
     is_worth = residual.size >= KEPT_FROM or decrease <= KEPT_NEAR * value
-    if block is not None and problem.q in (1.0, 2.0) and problem.metric is None:
+    is_kept = (is_worth or problem.enters_precisely) and problem.q in (1.0, 2.0) and problem.metric is None
+    if block is not None and is_kept:
         problem.kept = Kept(block, active, inside, bend.tau, decrease, is_worth)
     return step, decrease
 

@@ -5,7 +5,8 @@
 
 The first compares the working tree with a commit, the second the packages in some folders.
 Tasks: ``path`` and ``fit`` (1000 × 32·8, gap 1e-6), ``large-path`` (4000 × 64·32, gap 1e-4), ``large-fit`` (gap 1e-6),
-``few-path`` (1500 × 128·32, fewer trials than features, gap 1e-4), ``tiny`` (``GroupSVC().fit`` on 100 × 16). A fit is at 0.1 alpha_max. One Gram matrix X'X is timed after each run.
+``few-path`` (1500 × 128·32, fewer trials than features, gap 1e-4), ``tiny`` (``GroupSVC().fit`` on 100 × 16). A fit is
+at 0.1 alpha_max. One Gram matrix X'X is timed after each run.
 """
 
 import argparse

@@ -177,7 +177,7 @@ KEPT_DECREASE = 0.05
 #: is further outside than this many times what it was inside (`host/predictor.py`); flat from 0.3 to 1.
 LEAVES = 0.7
 #: With fewer trials than coefficients, the present atoms move at a new alpha until a step decreases the value by no
-#: more than this share, before others may enter: a third less work on 800 × 64·32 to 1500 × 128·32; flat from 1e-3 to
+#: more than this share, before others may enter: a fifth less work on 800 × 64·32 to 2000 × 128·64; flat from 1e-3 to
 #: 1e-6.
 PRESENT_FIRST = 1e-5
 

@@ -5,7 +5,8 @@
 
 The first compares the working tree with a commit, the second the packages in some folders.
 Tasks: ``path`` and ``fit`` (1000 × 32·8, gap 1e-6), ``large-path`` (4000 × 64·32, gap 1e-4), ``large-fit`` (gap 1e-6),
-``tiny`` (``GroupSVC().fit`` on 100 × 16). A fit is at 0.1 alpha_max. One Gram matrix X'X is timed after each run.
+``few-path`` (1500 × 128·32, fewer trials than features, gap 1e-4), ``tiny`` (``GroupSVC().fit`` on 100 × 16). A fit is
+at 0.1 alpha_max. One Gram matrix X'X is timed after each run.
 """
 
 import argparse
@@ -20,7 +21,8 @@ from pathlib import Path
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 HERE = Path(__file__).parent
-TASKS = {"path": 1e-6, "fit": 1e-6, "large-path": 1e-4, "large-fit": 1e-6, "tiny": 1e-6}
+TASKS = {"path": 1e-6, "fit": 1e-6, "large-path": 1e-4, "large-fit": 1e-6, "few-path": 1e-4, "tiny": 1e-6}
+SIZES = {"large": (4000, 64, 32), "few": (1500, 128, 32)}
 
 
 def main():
@@ -86,7 +88,7 @@ def work(task: str) -> None:
         X, y = rng.standard_normal((100, 16)), np.arange(100) % 2
         X[y == 1, :4] += 0.5
     else:
-        X, y = eeg_like(*((4000, 64, 32) if task.startswith("large") else (1000, 32, 8)), seed=0)
+        X, y = eeg_like(*SIZES.get(task.split("-")[0], (1000, 32, 8)), seed=0)
     flat, tol = X.reshape(len(X), -1), TASKS[task]
     alpha = 0.01 if task == "tiny" else 0.1 * group_svc_path(X, y, alphas=1).alphas[0]
 

@@ -21,7 +21,8 @@ from mixnorm.core.problem import Stack
 from mixnorm.solvers import Fista, ForwardBackward, Newton
 from mixnorm.solvers.first_order.lipschitz import intercept_scale, paper_constant, power_estimate
 from mixnorm.solvers.newton.host.hessian import WorkingHessian
-from mixnorm.solvers.newton.host.system import Curvature, PairsWithin, SingleBlock, SingleTrialBlock
+from mixnorm.solvers.newton.host.single_system import SingleBlock, SingleTrialBlock
+from mixnorm.solvers.newton.host.system import Curvature, PairsWithin
 from reference import alpha_max_reference, convex_reference, objective, random_problem
 from stacks import PENALTIES, D, N, converted, every_penalty, make_stack, solve_path
 

@@ -148,6 +148,10 @@ class StreamDecoder:
             raise ValueError(f"The stream has more than one channel {', '.join(double)}.")
         self._n_channels, self._names = len(names), needed
         self._order = [names.index(name) for name in needed]
+        # which rows the classifier uses once the reference is subtracted: looked up here, not in every chunk
+        _, kept = re_referenced(np.empty((len(needed), 0)), needed, self._decoder.preparation)
+        rows = [kept.index(self._decoder.feature_names[feature]) for feature in self._used]
+        self._rows = None if rows == list(range(len(kept))) else rows
 
     def reset(self) -> list[StreamScore]:
         """Start a new stream; return the events whose windows were not complete, without scores.
@@ -246,9 +250,8 @@ class StreamDecoder:
         # NaN compares as False, so that NaN, infinities and damaged values all become NaN.
         with np.errstate(invalid="ignore"):
             signal[~(np.abs(signal) <= LARGEST)] = np.nan
-        signal, names = re_referenced(signal, self._names, self._decoder.preparation)
-        used = [names.index(self._decoder.feature_names[feature]) for feature in self._used]
-        return signal if used == list(range(len(names))) else signal[used]
+        signal, _ = re_referenced(signal, self._names, self._decoder.preparation)
+        return signal if self._rows is None else signal[self._rows]
 
     def _ready(self) -> list[StreamTrial]:
         found = []

@@ -160,10 +160,10 @@ THROUGH_TRIALS = 1.6
 THROUGH_TRIALS_OF_SUBJECTS = 1.2
 #: The same for solving one subject's system by the factors of its metric and the trials.
 THROUGH_FACTORS = 1.6
-#: From so many numbers in X on, groups that enter begin at the minimum over them alone (`host/entry.py`) instead of
-#: with a proximal step, if there are as many trials as coefficients. On 4000 × 64·32 it saves steps; on 1000 × 32·8,
-#: and on 1500 × 128·64, it costs more than it saves.
-PRECISE_ENTRY = 1_000_000
+#: From so many numbers in X on, groups that enter begin at a minimum (`host/entry.py`), not with a proximal step. On
+#: 1000 × 32·8 that saves 1 step in 8 but no time, and a single fit takes longer; on 1000 × 64·8 it saves a tenth of
+#: the time, on larger problems up to a quarter.
+PRECISE_ENTRY = 300_000
 #: From so many coordinates on, a factorised matrix is kept for the next steps (`host/kept.py`). Below, a step costs
 #: little more with a new one, and with the old one there are more steps.
 KEPT_FROM = 512
@@ -176,6 +176,10 @@ KEPT_DECREASE = 0.05
 #: On the line through the last two solutions of a path, a trial inside the margin counts as one that leaves where it
 #: is further outside than this many times what it was inside (`host/predictor.py`); flat from 0.3 to 1.
 LEAVES = 0.7
+#: With fewer trials than coefficients, the present atoms move at a new alpha until a step decreases the value by no
+#: more than this share, before others may enter: a fifth less work on 800 × 64·32 to 2000 × 128·64; flat from 1e-3 to
+#: 1e-6.
+PRESENT_FIRST = 1e-5
 
 # --- of the batched engine alone ---
 

@@ -24,6 +24,7 @@ from mixnorm.solvers.newton.tuning import (
     MOST_STEPS_PER_COEFFICIENT,
     NEAR,
     PLENTY,
+    PRECISE_ENTRY,
     SHORTER_STEPS,
     TINY,
     VANISHING,
@@ -43,8 +44,10 @@ class Problem(Terms):
         self._look_similarity = 0.0
         self.is_tiny = self.atom_of.size <= TINY and n >= 4 * d
         self._may_jump = self.is_tiny or (T == 1 and self.q == 2 and n >= PLENTY * d)
+        #: whether groups enter at a minimum (`mixnorm.solvers.newton.host.entry`)
+        self.enters_precisely = T == 1 and self.q == 2 and self.penalty.is_norm and self.Z.size >= PRECISE_ENTRY
         self.damping = DAMPING
-        #: the last matrix that was factorised, where it may serve again
+        #: the last matrix that was factorised, where it may serve again, for a step or for groups that enter
         self.kept: Kept | None = None
         self._most_steps = max(MOST_STEPS, MOST_STEPS_PER_COEFFICIENT * self.atom_of.size)
 

@@ -85,6 +85,15 @@ class WorkingHessian:
             return self._values.copy()
         return _principal(self._values, self._with_free(columns))
 
+    def beside(self, inside: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return one subject's Hessian on the second columns, and between intercept and first columns and them."""
+        self._cross(inside)
+        self._complete()
+        values = self._values[0]
+        above = np.arange(len(values))[:, None] <= second
+        columns = np.where(above, values.take(second, axis=1), values.take(second, axis=0).T)
+        return columns.take(second, axis=0), columns.take(self._with_free(first), axis=0)
+
     def _all_in_order(self, columns: np.ndarray) -> bool:
         full = len(columns) + self.n_free == self._n_known
         return full and bool((columns[1:] > columns[:-1]).all())

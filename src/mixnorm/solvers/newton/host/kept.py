@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mixnorm.solvers.newton.host.single_system import SingleBlock, SingleTrialBlock
 from mixnorm.solvers.newton.host.state import Active
-from mixnorm.solvers.newton.host.system import SingleBlock, SingleTrialBlock
 from mixnorm.solvers.newton.tuning import KEPT_DECREASE, KEPT_TRIALS
 
 
@@ -32,6 +32,8 @@ class Kept:
         Their thresholds alpha β.
     decrease : float
         What the last step with this matrix was predicted to gain.
+    is_near : bool
+        Whether it may serve for other steps; one that may not still says how present groups adapt to those that enter.
     """
 
     block: SingleBlock | SingleTrialBlock
@@ -39,10 +41,11 @@ class Kept:
     inside: np.ndarray
     tau: np.ndarray
     decrease: float
+    is_near: bool
 
     def serves(self, active: Active, tau: np.ndarray, inside: np.ndarray) -> bool:
         """Whether the coordinates and thresholds are the same, and few trials have crossed the margin."""
-        if self.active is not active or not np.array_equal(self.tau, tau):
+        if not self.is_near or self.active is not active or not np.array_equal(self.tau, tau):
             return False
         return int(np.count_nonzero(inside != self.inside)) <= KEPT_TRIALS * len(active.features)
 

@@ -7,6 +7,9 @@ the line through the last two, and the first Newton step is taken there instead 
 That step must know which trials will be inside the margin. With r = 1 − m at the last solution and r' on the line, a
 trial that is inside counts as one that leaves only where r' < −LEAVES r. To expect a trial inside that has left costs
 little; one that is left out wrongly lets the step go where nothing holds it, above all where few trials are inside.
+
+Nor may the line take a group across its zero: on the other side the gradient of its norm points the other way, and a
+Newton step there is a hundred times too long. Such a group stays where it is, and the step lets it leave.
 """
 
 from typing import NamedTuple
@@ -16,7 +19,7 @@ import numpy as np
 from mixnorm.solvers.newton.host.descent import Problem
 from mixnorm.solvers.newton.host.state import Look, Point, Position
 from mixnorm.solvers.newton.host.step import Moved, newton_step
-from mixnorm.solvers.newton.tuning import LEAVES
+from mixnorm.solvers.newton.tuning import LEAVES, PRESENT_FIRST
 
 #: The line is followed at most so many times the distance of the last two solutions.
 _FURTHEST = 2.0
@@ -52,6 +55,8 @@ class Predictor:
         """Take the first step at an alpha, if two solutions allow it; return the point and the number of steps.
 
         Where no atom of a norm is absent, and so none can enter, more steps need no look at the whole problem before.
+        With fewer trials than coefficients they come before it too: present atoms that are not yet where they belong
+        let many others ask to enter that must leave again.
         """
         problem, last, before = self._problem, self._last, self._before
         if last is None or before is None or point is not last.point or not before.point.W.any():
@@ -65,11 +70,21 @@ class Predictor:
         if moved is None:
             return point, 0
         present = problem.present(moved.position.point)
-        if not (problem.penalty.is_norm and present.all()) or max_iter < 2:
+        goals = self._goals(moved, present, tol)
+        if goals is None or max_iter < 2:
             return moved.position.point, 1
-        goals = (0.1 * tol, np.inf)
         taken, position = problem.inner(moved.position, present, problem.level(alpha), goals, max_iter - 1)
         return position.point, 1 + taken
+
+    def _goals(self, moved: Moved, present: np.ndarray, tol: float) -> tuple[float, float] | None:
+        """How far the present atoms are moved before others may enter; None: no further."""
+        if not self._problem.penalty.is_norm:
+            return None
+        if present.all():
+            return 0.1 * tol, np.inf
+        _, n, d = self._problem.Z.shape
+        is_near = moved.is_whole and moved.decrease <= PRESENT_FIRST * moved.position.value
+        return None if n >= d or is_near else (PRESENT_FIRST, PRESENT_FIRST)
 
     def _beyond(self, before: Point, here: Point, furthest: float, tau: np.ndarray) -> tuple[Point, float] | None:
         """Return the point on the line where a parabola has its minimum, and the value here; None: nothing is gained.
@@ -77,7 +92,7 @@ class Predictor:
         The parabola goes through the value here, with its slope, and the value at the furthest point.
         """
         problem = self._problem
-        line = _Line.through(before, here, problem)
+        line = _Line.through(before, here, furthest, problem)
         seen = problem.look_at(here)
         value, _ = problem.value_and_gap(seen, tau)
         slope = problem.slope(seen, line.W, tau) * furthest
@@ -111,11 +126,13 @@ class _Line(NamedTuple):
     Zw: np.ndarray
 
     @classmethod
-    def through(cls, before: Point, here: Point, problem: Problem) -> "_Line":
+    def through(cls, before: Point, here: Point, furthest: float, problem: Problem) -> "_Line":
         W, b, Zw = here.W - before.W, here.b - before.b, here.Zw - before.Zw
-        left = (here.W == 0) & (W != 0)
-        if left.any():  # what has left stays away
-            W = np.where(left, 0.0, W)
+        stays = (here.W == 0) & (W != 0)  # what has left stays away
+        if problem.penalty.is_norm:
+            stays |= (problem.atoms.sums(here.W * (here.W + furthest * W)) < 0)[problem.atom_of]
+        if stays.any():
+            W = np.where(stays, 0.0, W)
             Zw = problem.point(W, b).Zw
         return cls(W, b, Zw)
 

@@ -9,13 +9,12 @@ import numpy as np
 
 from mixnorm.solvers.newton.host.kept import Kept
 from mixnorm.solvers.newton.host.metric_system import DenseMetricBlock, KroneckerBlock, solve_with_metric
+from mixnorm.solvers.newton.host.single_system import SingleBlock, SingleTrialBlock
 from mixnorm.solvers.newton.host.state import Active
 from mixnorm.solvers.newton.host.system import (
     Bend,
     Curvature,
     DenseBlock,
-    SingleBlock,
-    SingleTrialBlock,
     TrialBlock,
     solve_subjects,
     solve_together,
@@ -52,8 +51,9 @@ def direction(
     decrease = -float(np.vdot(residual, step))
     # For 1 < q < 2 the matrix is that of scaled coordinates, and the scale changes from step to step.
     is_worth = residual.size >= KEPT_FROM or decrease <= KEPT_NEAR * value
-    if block is not None and is_worth and problem.q in (1.0, 2.0) and problem.metric is None:
-        problem.kept = Kept(block, active, inside, bend.tau, decrease)
+    is_kept = (is_worth or problem.enters_precisely) and problem.q in (1.0, 2.0) and problem.metric is None
+    if block is not None and is_kept:
+        problem.kept = Kept(block, active, inside, bend.tau, decrease, is_worth)
     return step, decrease
 
 

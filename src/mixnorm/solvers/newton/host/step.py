@@ -161,7 +161,7 @@ def _line_search(
             shortened, factor = moved._replace(decrease=decrease, is_whole=length == 1), of_length
             break
         if straight is None:
-            straight, best = _straight(problem, position.point, active, move, tau)
+            straight, best = _straight(problem, position, active, move, tau)
             # A prox of a norm with q near 1 is expensive, and a step much longer than this one seldom accepted.
             longest = LONGER_THAN_STRAIGHT * best if best > 0 else 1.0
         if problem.q == 1 or not problem.penalty.is_norm:  # the straight line has all that a shorter step could have
@@ -187,15 +187,26 @@ def _through_prox(
     return _reached(problem, active, w, point.b + (move.db if whole else length * move.db), tau)
 
 
-def _straight(problem: Problem, point: Point, active: Active, move: _Move, tau: np.ndarray) -> tuple[Moved, float]:
-    """The point of least value between the position and the end of the step, along a straight line, and its length."""
-    free = problem.hessian.n_free
+def _straight(problem: Problem, start: Position, active: Active, move: _Move, tau: np.ndarray) -> tuple[Moved, float]:
+    """The point of least value between the start and the end of the step, along a straight line, and its length.
+
+    It is mostly the zero of one group, and the next steps would end at the zeros of the others that the whole step
+    passes, one after the other. So these leave together, if the value still is lower than at the start.
+    """
+    free, point = problem.hessian.n_free, start.point
     direction = np.zeros_like(point.W)
     direction[:, active.features] = move.dw
     change = active.forward(np.concatenate([move.db[:, None][:, :free], move.dw], axis=1))
     line = problem.line(point, direction, change)
     length, w = least_along(line, active.atoms, move.w, move.dw, tau)
-    return _reached(problem, active, w, point.b + length * move.db, tau), length
+    b = point.b + length * move.db
+    moved = _reached(problem, active, w, b, tau)
+    if problem.q == 2 and problem.penalty.is_norm:
+        passes = (active.atoms.sums(move.w * (move.w + move.dw)) < 0)[active.atoms.label] & (w != 0)
+        if passes.any():
+            without = _reached(problem, active, np.where(passes, 0.0, w), b, tau)
+            moved = without if without.position.value < start.value else moved
+    return moved, length
 
 
 def _reached(problem: Problem, active: Active, w: np.ndarray, b: np.ndarray, tau: np.ndarray) -> Moved:

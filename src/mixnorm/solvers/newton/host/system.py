@@ -65,84 +65,6 @@ class Bend(NamedTuple):
     tau: np.ndarray
 
 
-class SingleBlock:
-    """One subject's whole matrix factorised as it is: O(m³) once.
-
-    ``hessian`` returns H at every call, each time as a new array, of which only the upper triangle counts.
-    ``pairs`` are all pairs of coordinates that share a group.
-    """
-
-    def __init__(self, hessian: Callable[[], np.ndarray], curvature: Curvature, pairs: "PairsWithin"):
-        m, is_scaled = curvature.scale.shape[1], not (curvature.scale == 1).all()
-        along = None
-        if curvature.group_weight.any():  # with ℓ1 and ℓ2 there is none
-            along = curvature.direction[0] * np.sqrt(curvature.group_weight)[curvature.group[0]]
-
-        def matrix() -> np.ndarray:
-            M = hessian()
-            free = len(M) - m
-            if is_scaled:
-                scale = np.concatenate([np.ones(free), curvature.scale[0]])
-                M *= scale * scale[:, None]
-            if along is not None:
-                pairs.subtract(M, along)
-            _diagonal(M)[free:] += curvature.diagonal[0]
-            return M
-
-        self._factor = cholesky(matrix(), matrix)
-
-    def solve(self, right: np.ndarray) -> np.ndarray:
-        """Return M⁻¹ right, (free + m, k)."""
-        return dpotrs(self._factor, right, lower=1)[0]
-
-
-class SingleTrialBlock:
-    """One subject's whole matrix through its trials: cheaper where more coordinates than trials are active.
-
-    H = 2 rows diag(p) rows' (rows (free + m, n), only the trials inside the margin). Coordinates without curvature
-    of their own (intercept, unpenalised) get one (``lent``), which is subtracted again as a rank-one term each.
-    """
-
-    def __init__(self, rows: np.ndarray, p: np.ndarray, curvature: Curvature):
-        free = len(rows) - curvature.scale.shape[1]
-        scale = np.concatenate([np.ones(free), curvature.scale[0]])
-        diagonal = np.concatenate([np.zeros(free), curvature.diagonal[0]])
-        bare = (diagonal == 0).nonzero()[0]
-        lent = np.maximum((scale[bare, None] ** 2 * rows[bare] ** 2) @ (2 * p), 1e-300)
-        diagonal[bare] = lent
-        self._half = np.sqrt(diagonal)
-        self._root = rows * (scale / self._half)[:, None]
-        self._root *= np.sqrt(2 * p)
-        kernel = self._root.T @ self._root  # of one array, so that BLAS computes one triangle only
-        kernel[np.diag_indices_from(kernel)] += 1
-        self._factor = cholesky(kernel)
-        self._U, weights = _directions(curvature, free, bare)
-        self._weights = np.concatenate([weights, lent])
-        self._solved_U = self._without_directions(self._U)
-
-    def _without_directions(self, right: np.ndarray) -> np.ndarray:
-        right = right / self._half[:, None]
-        through = dpotrs(self._factor, self._root.T @ right, lower=1)[0] if len(self._factor) else right[:0]
-        return (right - self._root @ through) / self._half[:, None]
-
-    def solve(self, right: np.ndarray) -> np.ndarray:
-        """Return M⁻¹ right, (free + m, k)."""
-        return _take_back(self._without_directions(right), self._solved_U, self._U, self._weights)
-
-
-def _directions(curvature: Curvature, free: int, bare: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One subject's unit vectors k_g, then those of bare coordinates, as columns; and the weights of the k_g."""
-    has_direction = (curvature.group_weight > 0).nonzero()[0]
-    group, m = curvature.group[0], curvature.scale.shape[1]
-    U = np.zeros((free + m, len(has_direction) + len(bare)))
-    place = np.full(len(curvature.group_weight), -1)
-    place[has_direction] = np.arange(len(has_direction))
-    inside = (place[group] >= 0).nonzero()[0]
-    U[free + inside, place[group[inside]]] = curvature.direction[0][inside]
-    U[bare, len(has_direction) + np.arange(len(bare))] = 1.0
-    return U, curvature.group_weight[has_direction]
-
-
 def solve_subjects(blocks: Sequence["_Block"], curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
     """Solve for T coupled subjects, whose own matrices S_t can be solved with; rhs (T, free + m).
 
@@ -260,7 +182,7 @@ class DenseBlock:
 
         def matrix() -> np.ndarray:
             S = H * whole_scale * whole_scale[:, None]
-            _diagonal(S)[free:] += diagonal
+            diagonal_of(S)[free:] += diagonal
             return S
 
         self._factor = cholesky(matrix(), matrix)
@@ -331,9 +253,9 @@ def cholesky(M: np.ndarray, again: Callable[[], np.ndarray] | None = None) -> np
     Where that fails, a share of each entry of the diagonal is added to it: intercepts and features have units of their
     own. ``again`` then returns M anew. Without it M must be symmetric: the other triangle has what was overwritten.
     """
-    whole = None if again else _diagonal(M).copy()
+    whole = None if again else diagonal_of(M).copy()
     for share in RIDGES:
-        diagonal = _diagonal(M)
+        diagonal = diagonal_of(M)
         size = np.maximum(np.abs(diagonal), 1e-300)
         diagonal += share * size
         factor, failed = dpotrf(M.T, lower=1, clean=0, overwrite_a=1)  # M.T: Fortran order without a copy
@@ -347,7 +269,7 @@ def cholesky(M: np.ndarray, again: Callable[[], np.ndarray] | None = None) -> np
     return np.diag(np.sqrt(size))  # nothing but numbers that are not finite leads here: any step is refused then
 
 
-def _diagonal(M: np.ndarray) -> np.ndarray:
+def diagonal_of(M: np.ndarray) -> np.ndarray:
     """The diagonal of a matrix in C order, to be written to."""
     return M.reshape(-1)[:: len(M) + 1]
 

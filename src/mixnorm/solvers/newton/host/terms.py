@@ -112,10 +112,10 @@ class Terms:
 
     def stiffness(self) -> np.ndarray:
         """How much stiffer the similarity term makes every atom, (atoms,): 1 without it."""
-        return stiffness(self.own_curvature / 2, self._drawn_size, np.maximum(self.trace, 1e-300))
+        return stiffness(self.own_curvature / 2, self._metric_size, np.maximum(self.trace, 1e-300))
 
     @cached_property
-    def _drawn_size(self) -> np.ndarray:
+    def _metric_size(self) -> np.ndarray:
         """Trace of the similarity term's curvature at similarity 1 on every atom: its size, or that of the N_t."""
         own = np.ones_like(self.bend) if self.metric is None else self.metric.diagonal()[0]
         return self.atoms.sums(own)
@@ -218,8 +218,8 @@ class Terms:
         return self._pulled(self.spread(direction), direction)
 
     def _pulled(self, deviation: np.ndarray, W: np.ndarray) -> np.ndarray:
-        gradient = 2 * self.similarity * self.drawn(deviation)
-        return gradient + self.ridge * self.drawn(self._mapped(W)) if self.ridge else gradient
+        gradient = 2 * self.similarity * self.mapped_back(deviation)
+        return gradient + self.ridge * self.mapped_back(self._mapped(W)) if self.ridge else gradient
 
     def deviation(self, W: np.ndarray) -> np.ndarray:
         """R_t w_t less what it is regularised towards, the centre or the mean over subjects, (T, D)."""
@@ -238,6 +238,6 @@ class Terms:
         """R_t w_t, (T, D)."""
         return W if self.metric is None else self.metric.apply(W[None, ..., None])[0, ..., 0]
 
-    def drawn(self, deviation: np.ndarray) -> np.ndarray:
+    def mapped_back(self, deviation: np.ndarray) -> np.ndarray:
         """R_t' times a deviation, (T, d): half the gradient of its square."""
         return deviation if self.metric is None else self.metric.adjoint(deviation[None, ..., None])[0, ..., 0]

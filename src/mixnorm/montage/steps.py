@@ -12,7 +12,7 @@ WINDOWS = "windows of time"
 #: Work relative to that of ranking and refitting in one fold of one subject: one half-sample pair of stability
 #: selection, the path in one fold, another order in one fold, the decoders of one montage, the windows in one fold.
 #: Measured roughly: they decide only how good the first estimates of the time left are.
-_PAIR, _PATH, _ORDER, _DECODER, _WINDOWS = 0.01, 0.05, 0.5, 0.02, 1.0
+_PAIR, _PATH, _ORDER, _DECODER, _WINDOWS = 0.04, 0.05, 0.5, 0.02, 1.0
 
 
 def subject_step(name: str) -> str:

@@ -298,6 +298,7 @@ def test_choice_follows_the_rules(rule, max_sensors, seed):
     assert max_sensors is None or len(model.selected_groups_) <= max_sensors
 
 
+@pytest.mark.filterwarnings("ignore:.*selects no sensor")  # of one of the three, with scores below chance
 def test_one_standard_error_is_never_denser_than_the_best_and_often_sparser():
     numbers = []
     for seed in range(3):
@@ -366,9 +367,9 @@ def test_zero_model_is_chosen_where_nothing_is_better_than_chance():
 
 @pytest.mark.parametrize("rule", ["best", "1se"])
 def test_alpha_at_which_the_refit_is_zero_is_not_chosen_by_the_scores_of_folds_that_select(trials, rule):
-    """The scorer prefers the sparsest models: at alpha_max of all trials, where folds select sensors and the refit none."""
+    """The scorer prefers small models, but not zero: at alpha_max of all trials folds select sensors and the refit none."""
     X, y, groups = trials
-    prefers_small = {"scoring": lambda model, X, y: -np.std(model.decision_function(X)), "rule": rule}
+    prefers_small = {"scoring": lambda model, X, y: -np.std(model.decision_function(X)) or -0.8, "rule": rule}
     model = GroupSVCCV(5, groups=groups, **prefers_small).fit(X, y)
     means = model.scores_.mean(axis=1)
     assert np.argmax(means) == 0
@@ -376,6 +377,28 @@ def test_alpha_at_which_the_refit_is_zero_is_not_chosen_by_the_scores_of_folds_t
     assert selected_by_folds(trials, model.alphas_[0], 3)
     assert model.alpha_ == model.alphas_[1]
     assert model.coef_.any()
+
+
+@pytest.mark.parametrize("rule", ["best", "1se"])
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc"])
+def test_zero_model_is_chosen_where_it_is_clearly_better_than_every_other(scoring, rule):
+    """Trials of pure noise, twice as many of one class: of these the majority is the best guess."""
+    chosen = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((45, 12)), np.arange(45) % 3 == 0
+        cv = StratifiedKFold(3)
+        zero = {"accuracy": 2 / 3, "roc_auc": 0.5}[scoring]
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            model = GroupSVCCV(8, groups=np.arange(12) // 3, scoring=scoring, rule=rule, cv=cv).fit(X, y)
+        means = model.scores_.mean(axis=1)
+        best = np.argmax(np.where(model.n_selected_ > 0, means, -np.inf))
+        reached = means[best] + model.scores_[best].std(ddof=1) / np.sqrt(3)
+        chosen.append(not model.coef_.any())
+        assert chosen[-1] == (reached < zero - 1e-12)
+        assert chosen[-1] == any("selects no sensor" in str(one.message) for one in told)
+    assert 0 < sum(chosen) < 12
 
 
 def test_zero_model_is_chosen_where_those_of_all_folds_are_zero_too(trials):

@@ -8,11 +8,14 @@ import array_api_strict
 import numpy as np
 import pytest
 import sklearn
+from sklearn.base import clone
 
 from mixnorm import GroupSVC, GroupSVCCV, MultiTaskGroupSVC, MultiTaskGroupSVCCV, load, save, use_device
 from mixnorm.execution import batching as together_module
 from mixnorm.execution import device as device_module
 from mixnorm.execution.batching import together
+from mixnorm.execution.device import sending
+from mixnorm.execution.solve import on_device
 from mixnorm.solvers.newton.batched import solver as stacked_newton
 
 try:
@@ -294,6 +297,71 @@ def test_an_array_that_is_filled_again_is_another_one():
     (first, second), _ = together([twice, partial(GroupSVC(0.05).fit, X, Y)])
     np.testing.assert_allclose(first.coef_, GroupSVC(0.05).fit(X, Y).coef_, atol=1e-10)
     np.testing.assert_allclose(second.coef_, GroupSVC(0.05).fit(X[::-1], Y).coef_, atol=1e-10)
+
+
+def test_an_array_of_which_a_part_is_changed_is_another_one():
+    """A few values between those by which arrays are told apart quickly."""
+    buffer = np.random.default_rng(0).standard_normal((90, 40))
+    y = np.where(buffer[:, :5].sum(axis=1) > 0, 1, -1)
+    changed = buffer.copy()
+    changed[:, 1:4] = 0.0
+
+    def twice():
+        first = GroupSVC(0.02).fit(buffer, y)
+        buffer[:] = changed
+        return first, GroupSVC(0.02).fit(buffer, y)
+
+    _, second = together([twice])[0]
+    assert not second.coef_[:, 1:4].any()
+    np.testing.assert_allclose(second.coef_, GroupSVC(0.02).fit(changed, y).coef_, atol=1e-6)
+
+
+def test_kinds_that_are_complete_are_solved_early_and_answers_are_kept(monkeypatch):
+    """Every second stack is solved as soon as one of another kind follows, while the other fits have not begun."""
+    monkeypatch.setattr(together_module, "_FULL", 1)
+    monkeypatch.setattr(together_module, "_OTHERS", 1)
+    solved, solve = [], together_module.solve_directly
+    monkeypatch.setattr(together_module, "solve_directly", lambda *args: solved.append(len(args[0].X)) or solve(*args))
+    alphas = (0.05, 0.02)
+    fits = [GroupSVC(alpha, penalty=penalty) for alpha in alphas for penalty in ("group", "l2")]
+
+    def in_turn(fit):
+        first = clone(fit).fit(X, Y)
+        again = clone(fit).fit(X, Y)
+        np.testing.assert_array_equal(first.coef_, again.coef_)
+        return first
+
+    found = together([partial(in_turn, fit) for fit in fits * 3])
+    for model, fit in zip(found, fits * 3, strict=True):
+        np.testing.assert_allclose(model.coef_, clone(fit).fit(X, Y).coef_, atol=1e-6)
+    assert sum(solved) == len(fits)  # every stack once, though it was submitted six times
+    assert len(solved) > 2  # and not all of a kind at once
+
+
+def test_fits_with_equal_trials_do_not_depend_on_what_becomes_of_each_others_arrays(monkeypatch):
+    monkeypatch.setattr(together_module, "_FULL", 1)
+    monkeypatch.setattr(together_module, "_OTHERS", 1)
+    buffer, own = X.copy(), X.copy()
+
+    def refill():
+        model = GroupSVC(0.05).fit(buffer, Y)
+        buffer[:] = X[::-1]
+        return model
+
+    tasks = [refill, partial(GroupSVC(0.05, penalty="l2").fit, X[:-1], Y[:-1]), partial(GroupSVC(0.02).fit, own, Y)]
+    tasks += [partial(GroupSVC(0.05, penalty="l2").fit, X[:-2], Y[:-2])]
+    _, _, model, _ = together(tasks)
+    np.testing.assert_allclose(model.coef_, GroupSVC(0.02).fit(X, Y).coef_, atol=1e-6)
+
+
+def test_a_pool_uses_the_device_again_after_an_inner_context():
+    with sending(np.asarray):
+        with use_device("cpu"):
+            pass
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(on_device).result()
+    with ThreadPoolExecutor(1) as pool:
+        assert not pool.submit(on_device).result()
 
 
 def test_an_error_of_one_fit_is_raised_when_the_others_are_done():

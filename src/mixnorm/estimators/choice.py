@@ -1,10 +1,12 @@
 """The choice of a model from a grid of cross-validated scores."""
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mixnorm.core.intercept import polish
 from mixnorm.core.problem import Solution, Stack
 
 #: Mean scores that differ by at most this much are equal, because rounding errors can be that large. Of equal scores
@@ -25,6 +27,8 @@ class Choice:
     scores : ndarray of shape (A, folds)
     n_selected : ndarray of shape (A,)
         Number of sensors that the refit selects.
+    zero_score : float or None
+        Mean score of models of the folds without any sensor; None: not needed.
     """
 
     stack: Stack
@@ -32,6 +36,22 @@ class Choice:
     solutions: list[Solution]
     scores: np.ndarray
     n_selected: np.ndarray
+    zero_score: float | None = None
+
+    @classmethod
+    def scored(
+        cls,
+        stack: Stack,
+        alphas: np.ndarray,
+        solutions: list[Solution],
+        score: Callable[[list[Solution]], np.ndarray],
+    ) -> "Choice":
+        """Score a solved grid; ``score`` returns the scores (A, folds) of A solutions."""
+        found = cls(stack, alphas, solutions, score(solutions), count_selected(stack, solutions))
+        if not found.zero_refit.any():
+            return found
+        W, b, _ = polish(stack, *stack.start())
+        return replace(found, zero_score=float(score([replace(solutions[0], W=W, b=b)]).mean()))
 
     @property
     def zero_refit(self) -> np.ndarray:
@@ -72,8 +92,9 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
     nearest to their mean. Where many models have nearly the same score, the best of them is a matter of chance and
     often lies at the edge of their region.
 
-    A point at which the refit is the zero model, but not all models of folds are, is left out if there are others: a
-    model that gives every trial the same score would be chosen for the scores of models that do not.
+    A point at which the refit is the zero model, but not all models of folds are, is chosen only if the zero model
+    scores better than every other point, by more than one standard error of the best of these: a model that gives
+    every trial the same score would be chosen for the scores of models that do not.
     """
     means = np.stack([c.scores.mean(axis=1) for c in candidates])
     sensors = np.stack([c.n_selected for c in candidates])
@@ -86,17 +107,17 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
             "add larger alphas."
         )
     zero_refit = np.stack([c.zero_refit for c in candidates])
-    if (allowed & ~zero_refit).any():
-        allowed &= ~zero_refit
+    others = allowed & ~zero_refit
+    if others.any():
+        zero = max((c.zero_score for c in candidates if c.zero_score is not None), default=-np.inf)
+        # With a weak response the scores of held-out trials vary around chance, and a zero model is of no use.
+        reached = means[others].max() + _standard_error(candidates, means, others)
+        allowed = others if reached >= zero - EQUAL else allowed & zero_refit
     best = means[allowed].max()
     if rule == "best":
         eligible = allowed & (means >= best - EQUAL)
     else:
-        # The standard error is that of the best model's folds, as in Breiman's rule; one fold has no standard error.
-        place = np.unravel_index(np.argmax(np.where(allowed, means, -np.inf)), means.shape)
-        folds = candidates[place[0]].scores[place[1]]
-        error = folds.std(ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
-        eligible = allowed & (means >= best - error - EQUAL)
+        eligible = allowed & (means >= best - _standard_error(candidates, means, allowed) - EQUAL)
         if rule == "centre":
             return _middle(eligible, alphas)
         # Within a grid a larger alpha is the sparser model; between grids alphas do not compare, and sensors are
@@ -107,6 +128,13 @@ def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tupl
     order = np.lexsort((-alphas.ravel(), sensors.ravel(), ~eligible.ravel()))
     grid, alpha = np.unravel_index(order[0], means.shape)
     return int(grid), int(alpha)
+
+
+def _standard_error(candidates: list[Choice], means: np.ndarray, allowed: np.ndarray) -> float:
+    """Return the standard error over folds of the best of the allowed points, as in Breiman's rule; 0 for one fold."""
+    grid, alpha = np.unravel_index(np.argmax(np.where(allowed, means, -np.inf)), means.shape)
+    folds = candidates[grid].scores[alpha]
+    return float(folds.std(ddof=1) / np.sqrt(len(folds))) if len(folds) > 1 else 0.0
 
 
 def _middle(eligible: np.ndarray, alphas: np.ndarray) -> tuple[int, int]:

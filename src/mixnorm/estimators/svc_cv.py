@@ -10,7 +10,7 @@ from sklearn.utils.metadata_routing import MetadataRouter
 
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.calibration import Probabilities, held_out_scores, plain
-from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected, warn_zero_choice
+from mixnorm.estimators.choice import Choice, check_rule, choose, warn_zero_choice
 from mixnorm.estimators.folds import Fold, cv_routing, route, score_folds, split_folds
 from mixnorm.estimators.inputs import all_or_nothing, read_training
 from mixnorm.estimators.objective import Objective, check_alphas, solve_with, warn_unconverged
@@ -68,7 +68,8 @@ class GroupSVCCV(Probabilities, SingleSubject):
     rule : {"best", "1se"}
         The best mean score (among scores within 1e-12 the sparser model), or the largest alpha whose mean score is
         within one standard error of the best (for several q the one with the fewest sensors). An alpha at which the
-        refit on all trials selects no sensor, but the model of a fold does, is not chosen if another one may be.
+        refit on all trials selects no sensor, but the model of a fold does, is chosen only if a model without sensors
+        scores better than every other, by more than one standard error.
     max_sensors : int or None
         Only models with at most this many sensors are considered.
     n_jobs : int or None
@@ -288,7 +289,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
         # The alphas of the refit for all folds, as in LassoCV: alphas relative to each fold would not be comparable.
         columns = np.repeat(alphas[:, None, None], grid.stack.shape[-1], axis=2)
         solutions = solve_with(grid.quadratic, grid.stack, columns, grid.options, self.n_jobs)
-        return Choice(grid.stack, alphas, solutions, score(solutions), count_selected(grid.stack, solutions))
+        return Choice.scored(grid.stack, alphas, solutions, score)
 
     def _set_choice(self, candidates: list[Choice], chosen: Objective, alpha: int, best: int) -> None:
         """Set the chosen values and the whole grid, which has an axis for each of `_CHOSEN` that is a sequence."""

@@ -28,9 +28,11 @@ class Trained:
         """(1 − 2/n) / (1/n₊ + 1/n₋): variance within the classes over that of the noise in the difference of means.
 
         The former is that of the residuals, which have lost two degrees of freedom to the means. With weights s, a
-        class counts as (Σs)²/Σs² trials: the variance of its weighted mean is that of so many.
+        class counts as (Σs)²/Σs² trials, because the variance of its weighted mean is that of so many; and the
+        residuals lose Σs²/Σs of each class, as a share of the sum of all weights, in the place of 2/n.
         """
-        parts = (self.weights[self.signs > 0], self.weights[self.signs < 0])
+        weights = self.weights / self.weights.max()  # squares of tiny weights would vanish
+        parts = (weights[self.signs > 0], weights[self.signs < 0])
         first, second = (np.sum(own) ** 2 / np.sum(own**2) for own in parts)
-        n = first + second
-        return float((1 - 2 / n) * first * second / n)
+        lost = sum(np.sum(own**2) / np.sum(own) for own in parts) / np.sum(weights)
+        return float((1 - lost) * first * second / (first + second))

@@ -37,9 +37,13 @@ _MOST_KEPT = 512 * 1024**2
 
 @dataclass(eq=False)
 class _Request:
-    """A stack of NumPy arrays (B = 1) that a fit submitted, with its alphas and options, and later its solutions."""
+    """A stack of NumPy arrays (B = 1) that a fit submitted, with its alphas and options, and later its solutions.
+
+    ``trials``: the array of trials of this fit itself; that of the stack is the first one with the same content.
+    """
 
     stack: Stack
+    trials: np.ndarray
     alphas: np.ndarray
     similarities: np.ndarray | None
     options: SolverOptions
@@ -65,16 +69,27 @@ class _Request:
         """A key that is equal for requests of one kind with the same problems.
 
         The trials are compared by their address, because `_KnownTrials` replaces equal trials by the same array, and
-        by a product with a fixed vector: the array may have been filled with other trials since.
+        by their `_fingerprint`: the array may have been filled with other trials since.
         """
         stack = self.stack
         own = [stack.y, stack.sample_weight, stack.group_weights, stack.similarity, stack.center, stack.ridge]
-        parts = [*own, self.alphas, self.similarities, stack.X @ np.sin(np.arange(1.0, stack.X.shape[-1] + 1))]
+        parts = [*own, self.alphas, self.similarities]
         parts += [] if stack.metric is None else stack.metric.arrays()
         digest = blake2b(digest_size=32)
         for part in parts:
             digest.update(b"none" if part is None else repr(part.shape).encode() + part.tobytes())
-        return _address(stack.X), digest.digest()
+        return _address(stack.X), self.fingerprint, digest.digest()
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """That of the trials when they were submitted."""
+        return _fingerprint(self.trials)
+
+    def use_unchanged_trials(self) -> None:
+        """Return to the trials of this fit itself, if the fit whose array is used has filled it with others since."""
+        if self.stack.X is not self.trials and _fingerprint(self.stack.X) != self.fingerprint:
+            self.stack = replace(self.stack, X=self.trials)
+            self.__dict__.pop("content", None)
 
 
 class _KnownTrials:
@@ -141,14 +156,13 @@ class _Batcher:
         self, stack: Stack, alphas: np.ndarray, similarities: np.ndarray | None, options: SolverOptions
     ) -> list[Solution]:
         """Submit a stack and wait until it is solved; called by a fit, in its thread."""
-        stack = replace(stack, X=self._known.first_like(stack.X))
-        request = _Request(stack, alphas, similarities, options)
+        request = _Request(replace(stack, X=self._known.first_like(stack.X)), stack.X, alphas, similarities, options)
         known = self._answers.get(request)
-        if known is not None:
-            return known
         with self._change:
             if self._closed is not None:
                 raise self._closed
+            if known is not None:
+                return known
             self._waiting.append(request)
             self._submitted += 1
             self._last_of[request.kind] = self._submitted
@@ -216,6 +230,7 @@ class _Batcher:
         """Solve requests of one kind as one stack, and give every request its part of the solutions."""
         unlike: dict[tuple, list[_Request]] = {}
         for request in requests:
+            request.use_unchanged_trials()
             request.solutions = self._answers.get(request) or []
         requests = [request for request in requests if not request.solutions]
         if not requests:
@@ -226,7 +241,7 @@ class _Batcher:
         found = [unlike[key] for key in sorted(unlike, key=lambda key: key[0])]
         first = [same[0] for same in found]
         try:
-            stack = self._merged([request.stack for request in first])
+            stack = self._merged(first)
             grids = [[getattr(request, name) for request in first] for name in ("alphas", "similarities")]
             alphas, similarities = (None if grid[0] is None else np.concatenate(grid, axis=1) for grid in grids)
             solutions = solve_directly(stack, alphas, similarities, first[0].options)
@@ -240,10 +255,11 @@ class _Batcher:
             for request in same:
                 request.solutions = part
 
-    def _merged(self, stacks: list[Stack]) -> Stack:
+    def _merged(self, requests: list[_Request]) -> Stack:
         """Merge several stacks into one; the trials merged last are still on the device and are reused if equal."""
-        # The address alone is not enough: after an array is freed, another one may get it.
-        key = tuple((_address(stack.X), _sample_of(stack.X), stack.y.tobytes()) for stack in stacks)
+        stacks = [request.stack for request in requests]
+        # The address alone is not enough: an array may be filled with other trials.
+        key = tuple((_address(one.stack.X), one.fingerprint, one.stack.y.tobytes()) for one in requests)
         if self._trials is None or self._trials[0] != key:
             merged = _merge(stacks)
             merged = replace(merged, X=to_device(merged.X), y=to_device(merged.y))
@@ -345,6 +361,11 @@ def _merge_problems(stacks: list[Stack], n: int) -> dict[str, Any]:
     for i, stack in enumerate(stacks):
         weights[i, :, : stack.shape[2]] = stack.sample_weight[0]
     return {"sample_weight": weights, **joined}
+
+
+def _fingerprint(X: np.ndarray) -> bytes:
+    """Return the product of every trial with a fixed vector, by which trials that were changed are recognised."""
+    return (X @ np.sin(np.arange(1.0, X.shape[-1] + 1))).tobytes()
 
 
 def _sample_of(X: np.ndarray) -> bytes:

@@ -62,7 +62,7 @@ def sending(send: Callable | None) -> Iterator[None]:
         yield
     finally:
         # the last one that was entered need not be the first to end, where contexts of several threads overlap
-        LATEST.remove(send)
+        del LATEST[len(LATEST) - 1 - LATEST[::-1].index(send)]
         SEND.reset(token)
 
 

@@ -1,9 +1,12 @@
 """Baselines for the joint fits: one SVM for each subject, and one SVM for the pooled trials of all subjects."""
 
+from functools import partial
+
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter
 
-from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected
+from mixnorm.core.problem import Solution
+from mixnorm.estimators.choice import Choice, check_rule, choose
 from mixnorm.estimators.folds import Fold, cv_routing, route
 from mixnorm.estimators.objective import Objective, check_alphas, warn_unconverged
 from mixnorm.execution import SolverOptions, solve
@@ -103,19 +106,23 @@ class _Baseline(SubjectClassifier):
         # An automatic grid starts at alpha_max, which differs between subjects.
         alphas = check_alphas(self.alphas, stack)
         solutions = solve(stack, np.repeat(alphas[:, None, None], stack.shape[-1], axis=2), SolverOptions.of(self))
-        labels = self.classes_[(own.signs > 0).astype(int)]
+        found = Choice.scored(stack, alphas, solutions, partial(self._score, own, folds, params))
+        warn_unconverged(solutions, self.tol)
+        return found, choose([found], self.rule, self.max_sensors)[1]
+
+    def _score(self, own: SubjectTrials, folds: list[Fold], params: dict, solutions: list[Solution]) -> np.ndarray:
+        """Return the scores (A, folds) of solutions, means over the subjects of a part."""
+        labels, n_subjects = self.classes_[(own.signs > 0).astype(int)], len(own.subjects.labels)
         scores = []
         for k, fold in enumerate(folds):
             # Every subject of the part has the same classifier.
-            W = np.stack([np.repeat(s.W[0, :, :, k], len(part.labels), axis=0) for s in solutions])
-            b = np.stack([np.repeat(s.b[0, :, k], len(part.labels), axis=0) for s in solutions])
+            W = np.stack([np.repeat(s.W[0, :, :, k], n_subjects, axis=0) for s in solutions])
+            b = np.stack([np.repeat(s.b[0, :, k], n_subjects, axis=0) for s in solutions])
             by_subject = score_subjects(own, labels, fold, (W, b), self.scoring, params)
             check_scores(by_subject, own.subjects, self.scoring, k)
             # Over subjects and not over trials: a subject with many trials must not decide for the others.
             scores.append(by_subject.mean(axis=1))
-        found = Choice(stack, alphas, solutions, np.stack(scores, axis=1), count_selected(stack, solutions))
-        warn_unconverged(solutions, self.tol)
-        return found, choose([found], self.rule, self.max_sensors)[1]
+        return np.stack(scores, axis=1)
 
     def _keep_parts(self, data: SubjectTrials, parts: list[tuple[Choice, int]]) -> None:
         """Set the fitted attributes; if all subjects share one classifier, its row is repeated for each of them."""

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter
 
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.estimators.choice import Choice, check_rule, choose, count_selected, warn_zero_choice
+from mixnorm.estimators.choice import Choice, check_rule, choose, warn_zero_choice
 from mixnorm.estimators.folds import Divisions, Fold, cv_routing, route
 from mixnorm.estimators.inputs import all_or_nothing
 from mixnorm.estimators.objective import check_alphas, warn_unconverged
@@ -74,7 +74,8 @@ class MultiTaskGroupSVCCV(SubjectProbabilities):
         subject, many grid points have indistinguishable scores, and the one that scores best by chance is often at the
         edge of this region. "best": the best mean score (among scores within 1e-12 the sparser model, then the larger
         similarity). "1se": the largest alpha within one standard error of the best. A point at which the refit on all
-        trials selects no sensor, but the model of a fold does, is not chosen if another one may be.
+        trials selects no sensor, but the model of a fold does, is chosen only if a model without sensors scores better
+        than every other, by more than one standard error.
     max_sensors : int or None
         Only models with at most this many sensors are considered.
     rehearse : bool
@@ -276,7 +277,7 @@ class MultiTaskGroupSVCCV(SubjectProbabilities):
         found = []
         for s in range(len(table)):
             solutions = [solved[a, s] for a in range(len(alphas))]
-            found.append(Choice(stack, alphas, solutions, score(solutions), count_selected(stack, solutions)))
+            found.append(Choice.scored(stack, alphas, solutions, score))
         return found
 
     def _choose(self, by_ridge: list[list[Choice]], ridges: list[float]) -> tuple[Choice, int]:

@@ -119,9 +119,14 @@ class JointNoise:
     def warn_light_trials(self, stacklevel: int) -> None:
         """Warn if the sample weights of a subject are too small for its estimate; one warning names the lightest."""
         subjects = zip(self.given, self.data.subjects.labels, self.data.subjects.rows, strict=True)
-        own = [(given, self.weights[rows, -1], label) for given, label, rows in subjects]
-        given, weights, label = min(own, key=lambda one: one[1].sum())
-        warn_light_trials(given, weights, stacklevel + 1, f"of subject {label!r} ")
+        own = [
+            (self.weights[rows, -1], label)
+            for given, label, rows in subjects
+            if isinstance(given, str) and given == "evoked"
+        ]
+        if own:
+            weights, label = min(own, key=lambda one: one[0].sum())
+            warn_light_trials("evoked", weights, stacklevel + 1, f"of subject {label!r} ")
 
     @property
     def is_estimated(self) -> bool:

@@ -472,3 +472,11 @@ def test_weights_that_leave_evoked_no_trials_are_told_once(fit):
     assert [one.filename for one in told] == [__file__]
     np.testing.assert_allclose(coefs, fit(X, y, s, "structured"), rtol=1e-6, atol=1e-9)
     assert np.abs(fit(X, y, 40 * s, "evoked") - coefs).max() > 1e-3
+
+
+def test_light_weights_are_told_of_the_subject_whose_noise_is_evoked():
+    X, y, s = light_trials()
+    s = s * np.repeat([0.5, 1.5], 20)  # the lighter subject has another noise
+    model = MultiTaskGroupSVC(0.1, penalty="l2", noise={"a": "structured", "b": "evoked"}, rehearse=False)
+    with pytest.warns(UserWarning, match="The sample weights of subject 'b' sum to 0.75"):
+        model.fit(X, y, subjects=np.repeat(["a", "b"], 20), sample_weight=s)

@@ -231,3 +231,15 @@ def test_the_distance_has_no_bias_with_unequal_weights():
         found.append(np.sign(d) * d**2)
     # The true distance is 6 · 0.5² = 1.5. A weight counted as so many trials would give about −1.5.
     assert np.mean(found) == pytest.approx(1.5, abs=0.5)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-170])
+def test_precision_is_that_of_unequal_weights_in_any_unit(unit):
+    """Variances of residuals and of the weighted means, by the matrices that make them of independent trials."""
+    weights, signs = np.r_[np.full(4, 15.0), np.linspace(0.5, 2, 20)], np.repeat([1.0, -1.0], [4, 20])
+    means = np.stack([np.where(signs == sign, weights, 0) / weights[signs == sign].sum() for sign in (1, -1)])
+    residuals = np.eye(24) - means[(signs < 0).astype(int)]
+    within = np.sum(weights[:, None] * residuals**2) / weights.sum()
+    of_difference = np.sum((means[0] - means[1]) ** 2)
+    found = Trained(np.zeros((24, 2)), signs, unit * weights).precision
+    assert found == pytest.approx(within / of_difference, rel=1e-12)

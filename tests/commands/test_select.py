@@ -343,7 +343,11 @@ def test_missing_device_is_an_error_before_anything_is_read(recording, tmp_path)
 def test_reading_is_announced_first(done):
     _, result = done
     lines = [line for line in result.stderr.splitlines() if line.strip()]
-    assert lines[0] == "Starting mixnorm select …"
-    assert lines[1].startswith("starting:   0 %")
-    assert lines[2].startswith("Reading ")
-    assert lines[3].startswith("reading:   0 %")
+    # A bar is drawn again as time goes on, so that one that begins like the line before counts once.
+    begin = [line[:8] for line in lines]
+    assert [one for one, before in zip(begin, ["", *begin]) if one != before][:4] == [
+        "Starting",
+        "starting",
+        "Reading ",
+        "reading:",
+    ]

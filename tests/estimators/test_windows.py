@@ -336,7 +336,7 @@ def test_jobs_and_batches_do_not_change_the_answer(epochs):
 # --- scikit-learn, files ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:.*alpha_max")
+@pytest.mark.filterwarnings("ignore:.*alpha_max", "ignore:.*selects no sensor")
 @pytest.mark.parametrize(
     "estimator", [GroupSVC(windows=1, window_share=0.5), GroupSVCCV(5, windows=1, window_share=0.5)]
 )

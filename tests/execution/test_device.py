@@ -15,8 +15,9 @@ from mixnorm.execution import batching as together_module
 from mixnorm.execution import device as device_module
 from mixnorm.execution.batching import together
 from mixnorm.execution.device import sending
-from mixnorm.execution.solve import on_device
+from mixnorm.execution.solve import SolverOptions, on_device
 from mixnorm.solvers.newton.batched import solver as stacked_newton
+from stacks import make_stack
 
 try:
     import torch
@@ -316,8 +317,25 @@ def test_an_array_of_which_a_part_is_changed_is_another_one():
     np.testing.assert_allclose(second.coef_, GroupSVC(0.02).fit(changed, y).coef_, atol=1e-6)
 
 
-def test_kinds_that_are_complete_are_solved_early_and_answers_are_kept(monkeypatch):
-    """Every second stack is solved as soon as one of another kind follows, while the other fits have not begun."""
+def test_a_kind_is_complete_if_it_fills_a_device_and_others_followed(monkeypatch):
+    monkeypatch.setattr(together_module, "_FULL", 6)
+    monkeypatch.setattr(together_module, "_OTHERS", 2)
+    batcher = together_module._Batcher(99)
+    made = []
+    for name in ("q=2", "q=2", "l2", "l2", "l2"):  # three problems each
+        stack = make_stack(name, B=1)
+        made.append(together_module._Request(stack, stack.X, np.ones((1, 1, 3)), None, SolverOptions()))
+        batcher._waiting.append(made[-1])
+        batcher._submitted += 1
+        batcher._last_of[made[-1].kind] = batcher._submitted
+        # of the first kind there are enough from the second stack on, and two others followed after the fourth
+        assert batcher._complete() == (made[0].kind if len(made) > 3 else None)
+    assert batcher._wait()
+    assert batcher._ready == [made[:2]]
+    assert batcher._waiting == made[2:]
+
+
+def test_stacks_of_different_kinds_are_solved_early_and_answers_are_kept(monkeypatch):
     monkeypatch.setattr(together_module, "_FULL", 1)
     monkeypatch.setattr(together_module, "_OTHERS", 1)
     solved, solve = [], together_module.solve_directly
@@ -335,7 +353,6 @@ def test_kinds_that_are_complete_are_solved_early_and_answers_are_kept(monkeypat
     for model, fit in zip(found, fits * 3, strict=True):
         np.testing.assert_allclose(model.coef_, clone(fit).fit(X, Y).coef_, atol=1e-6)
     assert sum(solved) == len(fits)  # every stack once, though it was submitted six times
-    assert len(solved) > 2  # and not all of a kind at once
 
 
 def test_fits_with_equal_trials_do_not_depend_on_what_becomes_of_each_others_arrays(monkeypatch):

@@ -24,7 +24,7 @@ PENALTIES = [("group", 2.0), ("group", 1.5), ("l1", 2.0), ("l2", 2.0)]
 
 
 @pytest.mark.filterwarnings("ignore:alpha=.* is at or above alpha_max")
-@pytest.mark.filterwarnings("ignore:fit was called without subjects:UserWarning")
+@pytest.mark.filterwarnings("ignore:fit was called without subjects:UserWarning", "ignore:.*selects no sensor")
 @parametrize_with_checks(
     [
         MultiTaskGroupSVC(),

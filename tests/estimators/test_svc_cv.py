@@ -369,8 +369,12 @@ def test_zero_model_is_chosen_where_nothing_is_better_than_chance():
 def test_alpha_at_which_the_refit_is_zero_is_not_chosen_by_the_scores_of_folds_that_select(trials, rule):
     """The scorer prefers small models, but not zero: at alpha_max of all trials folds select sensors and the refit none."""
     X, y, groups = trials
-    prefers_small = {"scoring": lambda model, X, y: -np.std(model.decision_function(X)) or -0.8, "rule": rule}
-    model = GroupSVCCV(5, groups=groups, **prefers_small).fit(X, y)
+
+    def smallest(model, X, y):
+        spread = np.std(model.decision_function(X))
+        return -spread if spread > 1e-9 else -0.8
+
+    model = GroupSVCCV(5, groups=groups, scoring=smallest, rule=rule).fit(X, y)
     means = model.scores_.mean(axis=1)
     assert np.argmax(means) == 0
     assert model.n_selected_[0] == 0

@@ -114,8 +114,13 @@ def test_the_centre_is_what_is_chosen_unless_told_otherwise(model, data):
 def test_a_joint_refit_without_sensors_is_not_chosen_for_the_scores_of_folds_with_sensors(data, rule):
     """The scorer prefers small models, but not zero: at alpha_max of all trials folds still select sensors."""
     X, y, subjects, groups = data
-    smallest = {"scoring": lambda model, X, y: -np.std(model.decision_function(X)) or -0.7, "cv": 3, "rule": rule}
-    plain = MultiTaskGroupSVCCV(5, similarities=[0.1], groups=groups, rehearse=False, **smallest)
+
+    def smallest(model, X, y):
+        spread = np.std(model.decision_function(X))
+        return -spread if spread > 1e-9 else -0.7
+
+    how = {"groups": groups, "rehearse": False, "scoring": smallest, "cv": 3, "rule": rule}
+    plain = MultiTaskGroupSVCCV(5, similarities=[0.1], **how)
     plain.fit(X, y, subjects=subjects)
     (means,) = plain.scores_.mean(axis=2)
     assert np.argmax(means) == 0

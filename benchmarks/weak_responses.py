@@ -3,8 +3,9 @@
     python benchmarks/weak_responses.py [--seeds 0 60]
 
 An alpha at which the refit on all trials selects nothing, but the model of a fold does, is chosen only if a model
-without sensors scores clearly better than every other. "before" is what the same scores choose without this rule. Simulated: 8 channels × 4 samples of mixed white noise, of which
-two channels respond; 2000 new trials of the same channels.
+without sensors scores clearly better than every other. "before" is what the same scores choose without this rule.
+Simulated: 8 channels × 4 samples of mixed white noise, of which two channels respond; 2000 new trials of the same
+channels.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Letters of a decoder that learns while it spells, against the same decoder without learning.
 
-    MIXNORM_DATA=... python benchmarks/letters_learning.py --jobs 16 --seeds 0 1 2 3 4 5 6
+    MIXNORM_DATA=... python benchmarks/letters_learning.py --jobs 16
     MIXNORM_DATA=... python benchmarks/letters_learning.py --jobs 16 --seeds 0 1 --permuted  # training labels permuted
 
 The splits of letters.py: the decoder is trained on 1, 2, 4 or 8 characters of a subject of uam-p300, and spells the
@@ -190,7 +190,7 @@ def tables(units):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(7)))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--permuted", action="store_true", help="permute the training labels")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "data" / "letters_learning.csv")

@@ -85,6 +85,16 @@ def test_a_bar_over_all_steps_shows_the_share_and_the_time_left(capsys, monkeypa
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_finished_bar_ends_its_line_in_a_file_and_leaves_a_terminal(monkeypatch, is_terminal):
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal
+    monkeypatch.setattr("sys.stderr", stream)
+    with work_bar("select"):
+        pass
+    assert stream.getvalue().endswith("\r" if is_terminal else "\n")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
 def test_the_time_goes_on_while_nothing_is_finished(monkeypatch, is_terminal):
     class Terminal(io.StringIO):
         drawn = 0

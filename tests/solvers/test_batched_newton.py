@@ -15,7 +15,7 @@ from mixnorm.core.metric import DenseMetric
 from mixnorm.core.penalties import L1, GroupNorm
 from mixnorm.core.problem import Stack
 from mixnorm.solvers import Newton
-from mixnorm.solvers.newton.batched import run, system
+from mixnorm.solvers.newton.batched import run, step, system
 from mixnorm.solvers.newton.batched import solver as stacked_newton
 from mixnorm.solvers.newton.batched.problems import Point
 from mixnorm.solvers.newton.batched.solver import StackedNewton
@@ -261,6 +261,28 @@ def test_several_coefficients_enter_at_a_time():
         found = StackedNewton().path(*correlated(seed, 5, L1(), 40, 4), 1e-6, 10_000)
         assert sum(solution.n_iter for solution in found).max() <= 130
         assert max(solution.gap.max() for solution in found) <= 1e-6
+
+
+def test_of_the_lengths_that_are_accepted_the_best_is_taken(monkeypatch):
+    seen = []
+
+    def is_accepted(reached, value, length, decrease):
+        seen.append((reached, accepted(reached, value, length, decrease) & (decrease >= 0)))
+        return accepted(reached, value, length, decrease)
+
+    def chosen(problems, point, tried, best, any_accepted):
+        reached, taken = seen[-1]
+        for p in np.flatnonzero(any_accepted):
+            assert taken[p, best[p]]
+            assert reached[p, best[p]] == reached[p, taken[p]].min()
+        return choose(problems, point, tried, best, any_accepted)
+
+    accepted, choose = step.is_accepted, step._chosen
+    monkeypatch.setattr(step, "is_accepted", is_accepted)
+    monkeypatch.setattr(step, "_chosen", chosen)
+    StackedNewton().path(*correlated(0, 1, GroupNorm(2.0), 20, 6), 1e-6, 10_000)
+    shorter = [taken[p, 0] and reached[p, 0] > reached[p].min() for reached, taken in seen for p in range(len(taken))]
+    assert any(shorter)  # the longest one was accepted, and not the best
 
 
 def test_groups_enter_by_the_gradient_that_is_expected_at_the_next_alpha():

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.estimators.folds import Fold
+from mixnorm.estimators.cross_validation import Fold
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.separation import precision, separation
 from mixnorm.montage.trials import Training

@@ -20,7 +20,7 @@ from _electrode_orders import by_us, lda
 from electrodes import ALL, accuracy, by_subject, paired, run_folds
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from mixnorm.estimators.folds import auc
+from mixnorm.estimators.cross_validation import auc
 from mixnorm.montage.refits import Ranking, refit
 
 SIZES = (2, 4, 8)

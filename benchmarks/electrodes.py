@@ -50,7 +50,7 @@ from mixnorm.eeg import (
     simulated_p300,
 )
 from mixnorm.eeg.splitting import dealt
-from mixnorm.estimators.folds import auc
+from mixnorm.estimators.cross_validation import auc
 from mixnorm.montage.caution import chance_level
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.decoders import trials_of

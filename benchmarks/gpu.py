@@ -29,7 +29,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
 from mixnorm import GroupSVCCV, MultiTaskGroupSVCCV, use_device
-from mixnorm.estimators.folds import auc
+from mixnorm.estimators.cross_validation import auc
 from mixnorm.execution.batching import together
 
 QS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)

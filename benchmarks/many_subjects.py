@@ -29,7 +29,7 @@ from _recordings import load, split
 from joblib import Parallel, delayed
 
 from mixnorm import GroupSVCCV, MultiTaskGroupSVCCV, PerSubjectSVC, PooledSVC
-from mixnorm.estimators.folds import Divisions, auc
+from mixnorm.estimators.cross_validation import Divisions, auc
 from mixnorm.estimators.settings import SETTINGS
 
 SVM_ALPHAS = np.logspace(-3, 1.5, 8)

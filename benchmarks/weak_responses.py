@@ -14,8 +14,7 @@ import warnings
 import numpy as np
 
 from mixnorm import GroupSVCCV
-from mixnorm.estimators.choice import EQUAL
-from mixnorm.estimators.folds import auc
+from mixnorm.estimators.cross_validation import EQUAL, auc
 
 #: Trials, and the size of the response in standard deviations of the noise.
 CASES = [(40, 0.0), (40, 0.15), (40, 0.3), (40, 0.5), (80, 0.15), (80, 0.3), (80, 0.5)]

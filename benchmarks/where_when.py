@@ -26,8 +26,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from mixnorm import GroupSVC, GroupSVCCV, group_svc_path
-from mixnorm.estimators.choice import Choice, choose
-from mixnorm.estimators.folds import auc
+from mixnorm.estimators.cross_validation import Choice, auc, choose
 from mixnorm.estimators.settings import N_WINDOWS, WINDOW_SHARES
 
 RULES = ("best", "1se")

@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold, RepeatedKFold, StratifiedKFold
 
 from mixnorm import GroupSVC, GroupSVCCV, MultiTaskGroupSVC, MultiTaskGroupSVCCV, load, save
 from mixnorm.estimators.calibration import HeldOut, fit_sigmoid, held_out_scores
-from mixnorm.estimators.folds import Fold
+from mixnorm.estimators.cross_validation import Fold
 
 
 def platt(scores, positive, weights=None):

@@ -52,12 +52,12 @@ def fit_on_epochs(**parameters):
     GroupSVCCV(3, **parameters).fit(rng.standard_normal((60, 4, 3)) + y[:, None, None], y)
 
 
-def test_default_fit_enters_seven_modules_and_seven_of_the_core_before_the_solver():
+def test_default_fit_enters_five_modules_and_six_of_the_core_before_the_solver():
     found = entered_before(SOLVER, fit_on_epochs)
     outside_core = [name for name in found if not name.startswith("core/")]
     assert not OPTIONAL & set(found)
-    assert len(outside_core) <= 7, outside_core
-    assert len(found) <= 14, found
+    assert len(outside_core) <= 5, outside_core
+    assert len(found) <= 11, found
     described = set(re.findall(r"`([\w/]+\.py)`", ARCHITECTURE.read_text(encoding="utf-8")))
     assert set(outside_core) <= described
 

@@ -5,7 +5,7 @@ import pytest
 
 from mixnorm import GroupSVC
 from mixnorm.eeg import SelectOptions, select_montage
-from mixnorm.estimators.folds import Fold
+from mixnorm.estimators.cross_validation import Fold
 from mixnorm.execution import SolverOptions
 from mixnorm.execution.device import sending
 from mixnorm.montage import noise_problems, refits

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from mixnorm import GroupSVC, GroupSVCCV
 from mixnorm.eeg import InOrder, simulated_p300
-from mixnorm.estimators.folds import Fold
+from mixnorm.estimators.cross_validation import Fold
 from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.objective import Objective
 from mixnorm.execution import SolverOptions, solve

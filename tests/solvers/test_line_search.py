@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mixnorm.core.losses import SquaredHinge
 from mixnorm.core.penalties import L1, L2, GroupNorm
+from mixnorm.core.problem import SquaredHinge
 from mixnorm.solvers.newton.host.atoms import Atoms
 from mixnorm.solvers.newton.host.line import Line, least_ahead, least_along
 

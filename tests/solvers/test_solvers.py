@@ -15,9 +15,8 @@ from mixnorm import GroupSVC, group_svc_path
 from mixnorm.core.certificate import certify
 from mixnorm.core.groups import Groups
 from mixnorm.core.intercept import alpha_max, solve_intercept
-from mixnorm.core.losses import SquaredHinge
 from mixnorm.core.penalties import L1, GroupNorm
-from mixnorm.core.problem import Stack
+from mixnorm.core.problem import SquaredHinge, Stack
 from mixnorm.solvers import Fista, ForwardBackward, Newton
 from mixnorm.solvers.first_order.lipschitz import intercept_scale, paper_constant, power_estimate
 from mixnorm.solvers.newton.host.hessian import WorkingHessian

@@ -8,7 +8,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from cohorts import cohort, stacked
 from mixnorm import GroupSVC, GroupSVCCV, MultiTaskGroupSVC, MultiTaskGroupSVCCV, PerSubjectSVC, PooledSVC
-from mixnorm.estimators.choice import Choice, choose
+from mixnorm.estimators.cross_validation import Choice, choose
 
 ALPHAS, SIMILARITIES = [0.1, 0.01, 0.03], [0.0, 1.0, 0.05]
 

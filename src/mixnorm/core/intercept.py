@@ -6,8 +6,7 @@ The best intercept for given scores is the minimiser of a piecewise quadratic in
 
 from mixnorm.core.arrays import Array, matmul_transposed, namespace
 from mixnorm.core.conditioning import condition
-from mixnorm.core.losses import SquaredHinge
-from mixnorm.core.problem import Stack
+from mixnorm.core.problem import SquaredHinge, Stack
 from mixnorm.core.unpenalised import solve_unpenalised
 from mixnorm.core.where_when import SensorsAndWindows
 

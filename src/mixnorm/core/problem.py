@@ -1,4 +1,4 @@
-r"""A stack of problems: what every solver takes, and what it gives back.
+r"""A stack of problems and their loss: what every solver takes, and what it gives back.
 
 A study needs many fits on the same few matrices: alphas × folds × resamplings × data sets.
 A stack holds B independent data sets, T coupled subjects each, and K problems on the same trials:
@@ -18,14 +18,50 @@ from functools import cached_property
 
 import numpy as np
 
-from mixnorm.core.arrays import Array, like, matmul_transposed, namespace
+from mixnorm.core.arrays import Array, like, matmul_transposed, namespace, positive_part
 from mixnorm.core.groups import Groups
-from mixnorm.core.losses import SquaredHinge
 from mixnorm.core.metric import DenseMetric, Metric
 from mixnorm.core.penalties import Penalty
 
 #: A mean loss this small (a zero model has 1) is the square of rounding: P = 0.
 NOTHING = 1e-24
+
+
+class SquaredHinge:
+    r"""ℓ(m) = max(0, 1 − m)², m = y (x·w + b) being the margin of a trial: the loss of the paper's equation 2.
+
+    A trial of relative weight p (Σ p = 1) brings to the dual problem, for a ≥ 0,
+
+        −(p ℓ)*(−a) = a − a² / (4 p),        attained at a = 2 p max(0, 1 − m).
+    """
+
+    def value(self, margins: Array) -> Array:
+        """Loss of every trial."""
+        return self._shortfall(margins) ** 2
+
+    def dual_variable(self, margins: Array, weight: Array) -> Array:
+        """The a of every trial at which the primal and the dual term meet: −p ℓ'(m)."""
+        return 2 * weight * self._shortfall(margins)
+
+    def curvature(self, margins: Array) -> Array:
+        """Second derivative of the loss of every trial (an element of its generalised derivative at m = 1)."""
+        xp = namespace(margins)
+        # 2 below the margin, 0 beyond: the loss has no second derivative at m = 1, and either value will do there.
+        return 2 * xp.astype(margins < 1, margins.dtype)
+
+    #: ℓ' is Lipschitz with this constant
+    lipschitz = 2.0
+
+    def dual_terms(self, dual_variable: Array, weight: Array) -> tuple[Array, Array]:
+        """Return the linear part a and the quadratic part a²/(4p) of the dual value; trials of weight 0 have none."""
+        xp = namespace(dual_variable)
+        # a is 0 for trials of weight 0, and 0/0 would be NaN
+        safe = xp.where(weight > 0, weight, xp.ones_like(weight))
+        return dual_variable, dual_variable**2 / (4 * safe)
+
+    @staticmethod
+    def _shortfall(margins: Array) -> Array:
+        return positive_part(1 - margins)
 
 
 @dataclass(frozen=True, eq=False)

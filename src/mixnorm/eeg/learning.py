@@ -34,8 +34,8 @@ from mixnorm.eeg.recording import UNKNOWN, EpochedRecording, Recording, Recordin
 from mixnorm.eeg.sources import as_recordings
 from mixnorm.eeg.speller import Speller
 from mixnorm.eeg.splitting import InOrder
+from mixnorm.estimators.cross_validation import auc
 from mixnorm.estimators.fixed_alpha import with_held_out_scores
-from mixnorm.estimators.folds import auc
 from mixnorm.estimators.svc import GroupSVC
 from mixnorm.estimators.svc_cv import GroupSVCCV
 

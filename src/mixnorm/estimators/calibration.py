@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.core.arrays import Array, namespace
-from mixnorm.estimators.folds import Fold
+from mixnorm.estimators.cross_validation import Fold
 
 #: Newton steps of the sigmoid. Platt's targets keep the optimum finite, where a few steps are enough.
 _MOST_STEPS = 100

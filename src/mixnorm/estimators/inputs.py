@@ -1,6 +1,6 @@
-"""Validation of the data that estimators are given: tables, arrays of epochs, mne.Epochs.
+"""Validation of what estimators are given: tables, arrays of epochs, mne.Epochs; labels; weights of trials.
 
-All of them become a float64 matrix with one column per feature, in channel-major order. The names of the channels are
+All trials become a float64 matrix with one column per feature, in channel-major order. The names of the channels are
 kept, so that every error can name the trial and the channel.
 """
 
@@ -9,14 +9,17 @@ from dataclasses import dataclass, replace
 from functools import wraps
 
 import numpy as np
+from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from mixnorm.core.arrays import is_array, is_numpy_array, to_numpy
 from mixnorm.core.groups import Groups
 from mixnorm.estimators.by_name import check_marks, match_columns, read_mne, without_marked
-from mixnorm.estimators.weights import check_sample_weight
 from mixnorm.execution.array_api import fitted_on_host, foreign_array, in_library_of
+
+#: If the largest weight of a trial exceeds this, all weights are divided by it.
+_LARGE = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,3 +331,66 @@ def encode_labels(y) -> tuple[np.ndarray, np.ndarray]:
     if len(classes) > 2:
         raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
     return classes, np.where(y == classes[1], 1.0, -1.0)
+
+
+def check_sample_weight(sample_weight, n_trials: int) -> np.ndarray:
+    """Return the weight of every trial, (n,); None: all 1."""
+    if sample_weight is None:
+        return np.ones(n_trials)
+    weights = np.asarray(sample_weight)
+    if weights.ndim == 0:
+        # scikit-learn also allows a single number for all trials.
+        weights = np.full(n_trials, weights)
+    if weights.dtype.kind not in "fiub":
+        raise ValueError(f"sample_weight must be numeric, but its type is {weights.dtype}.")
+    weights = weights.astype(float)
+    if weights.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar, got {weights.ndim}D array.")
+    if weights.shape != (n_trials,):
+        raise ValueError(f"sample_weight.shape == {weights.shape}, expected {(n_trials,)}!")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        raise ValueError(
+            f"sample_weight must be finite and not negative, but that of trial {bad[0]} is {weights[bad[0]]}."
+        )
+    if not weights.any():
+        raise ValueError("sample_weight must not be zero for all trials.")
+    # Only the ratios of weights matter, and sums and products of very large weights would overflow.
+    return weights / weights.max() if weights.max() > _LARGE else weights
+
+
+def class_balance(
+    weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, class_weight, whose: str = ""
+) -> np.ndarray:
+    """Multiply the weights of trials, (n,), by their class weights; both classes must have a positive weight.
+
+    ``whose`` describes the trials in error messages, as in "All trials of class 0 … have weight zero".
+
+    With "balanced" the class weight is Σs / (2 Σ s of the class), so that both classes have the same total weight; a
+    trial of weight 2 counts as two trials.
+    """
+    check_both_classes(weights, signs, classes, whose)
+    if class_weight is None:
+        return weights
+    positive = signs > 0
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        # A trial of weight 2 must equal two trials: weights are summed, and trials are not counted.
+        total = np.array([weights[~positive].sum(), weights[positive].sum()])
+        factors = weights.sum() / (2 * total)
+    else:
+        factors = compute_class_weight(class_weight, classes=classes, y=classes[positive.astype(int)])
+        if not (np.all(np.isfinite(factors)) and np.all(factors >= 0)):
+            raise ValueError(f"class_weight must be finite and not negative, but got {class_weight!r}.")
+    weights = weights * factors[positive.astype(int)]
+    # again, because a class weight can be 0
+    check_both_classes(weights, signs, classes, whose)
+    return weights
+
+
+def check_both_classes(weights: np.ndarray, signs: np.ndarray, classes: np.ndarray, whose: str = "") -> None:
+    """Raise an error if all trials of a class have weight zero."""
+    for sign, label in zip((-1, 1), classes.tolist(), strict=True):
+        if not weights[signs == sign].any():
+            raise ValueError(
+                f"All trials of class {label!r} {whose}have weight zero; both classes need at least one trial."
+            )

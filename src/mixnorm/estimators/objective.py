@@ -1,4 +1,4 @@
-"""The objective of an estimator: its parameters, checked, become a stack of problems, alphas and solutions."""
+"""The objective of an estimator: its parameters, checked, become a stack of problems, weights of groups and alphas."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -10,11 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 from mixnorm.core.arrays import is_array, to_numpy
 from mixnorm.core.groups import Groups
 from mixnorm.core.intercept import alpha_max
-from mixnorm.core.penalties import L1, L2, GroupNorm, Penalty
+from mixnorm.core.penalties import L1, L2, GroupNorm, Penalty, vector_norm
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.quadratic import Noise, Quadratic, check_noise
-from mixnorm.estimators.weights import check_group_weights
 from mixnorm.estimators.windows import read_windows, with_windows
 from mixnorm.execution import SolverOptions, solve
 
@@ -159,6 +158,68 @@ def check_window_share(share, windows, penalty: str, q, adaptive: bool) -> float
             "only. Set window_share=0 or adaptive=False."
         )
     return float(share)
+
+
+def check_group_weights(given, groups: Groups, penalty: str) -> np.ndarray:
+    """Return β (G,) from an array in the order of ``groups.labels`` or a dict by label; None: all 1."""
+    if given is None:
+        return np.ones(groups.n_groups)
+    if isinstance(given, dict):
+        weights = np.ones(groups.n_groups)
+        place = {label: i for i, label in enumerate(groups.labels.tolist())}
+        for label, weight in given.items():
+            if label not in place:
+                raise ValueError(
+                    f"group_weights contains the unknown group {label!r}; available: {_listing(groups.labels)}."
+                )
+            # A dict need not name all groups; those that it does not name have weight 1.
+            weights[place[label]] = _number(weight)
+    else:
+        weights = np.array([_number(weight) for weight in given]) if np.ndim(given) == 1 else np.asarray(given)
+        if weights.shape != (groups.n_groups,):
+            raise ValueError(
+                f"group_weights must hold one weight for each of the {groups.n_groups} groups, "
+                f"but its shape is {weights.shape}."
+            )
+    bad = np.flatnonzero(np.isnan(weights) | (weights < 0))
+    if len(bad):
+        raise ValueError(
+            "group_weights must not be negative or NaN, "
+            f"but that of {groups.labels.tolist()[bad[0]]!r} is {weights[bad[0]]}."
+        )
+    if penalty != "group" and not np.all(np.isin(weights, (0, 1, np.inf))):
+        odd = np.flatnonzero(~np.isin(weights, (0, 1, np.inf)))[0]
+        raise ValueError(
+            f"With penalty={penalty!r} group_weights must be 0 (always select), 1 or infinity (never select), but "
+            f"that of {groups.labels.tolist()[odd]!r} is {weights[odd]}; use penalty='group' for other weights."
+        )
+    # Subnormal numbers count as 0: products with them lose their digits, and the solver would not come to an end.
+    return np.where(weights < np.finfo(float).tiny, 0.0, weights)
+
+
+def _number(weight) -> float:
+    if not isinstance(weight, float | int | np.number) or isinstance(weight, np.complexfloating):
+        raise ValueError(f"group_weights must be numbers, but got {weight!r}.")
+    return float(weight)
+
+
+def _listing(labels: np.ndarray, most: int = 12) -> str:
+    shown = ", ".join(repr(label) for label in labels.tolist()[:most])
+    return shown + (", …" if len(labels) > most else "")
+
+
+def adaptive_weights(W: np.ndarray, groups: Groups, q: float, beta: np.ndarray) -> np.ndarray:
+    r"""Return 1/‖w*_g‖_q, divided by its geometric mean and times the given β (G, K), for first-stage W (T, d, K).
+
+    Groups that the first stage did not select get weight ∞; groups of weight 0 keep it. The geometric mean is over the
+    selected penalised groups. Dividing by it removes the scale of w*, which differs between folds and refit.
+    """
+    norms = vector_norm(groups.to_blocks(W), q)
+    selected = (norms > 0) & (beta > 0) & np.isfinite(beta)
+    # In logarithms, because a product of many 1/‖w_g‖ can overflow.
+    logs = np.where(selected, -np.log(np.where(selected, norms, 1.0)), 0.0)
+    centre = logs.sum(axis=0) / np.maximum(selected.sum(axis=0), 1)
+    return np.where(selected, np.exp(logs - centre) * np.where(selected, beta, 1.0), np.where(beta == 0, 0.0, np.inf))
 
 
 def varying(X: np.ndarray, groups: Groups) -> np.ndarray:

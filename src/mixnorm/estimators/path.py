@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from mixnorm.estimators.inputs import read_training
+from mixnorm.estimators.inputs import check_both_classes, read_training
 from mixnorm.estimators.objective import (
     Objective,
     as_noise,
@@ -15,8 +15,7 @@ from mixnorm.estimators.objective import (
     solve_with,
     warn_unconverged,
 )
-from mixnorm.estimators.quadratic import check_enough_trials
-from mixnorm.estimators.weights import check_both_classes, warn_light_trials
+from mixnorm.estimators.quadratic import check_enough_trials, warn_light_trials
 from mixnorm.execution import SolverOptions
 
 

@@ -8,6 +8,7 @@ An estimate of the noise is made of the training trials of the problem at hand. 
 becomes a data set of its own in the stack that is solved.
 """
 
+import warnings
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
@@ -326,3 +327,16 @@ def check_enough_trials(noise, signs: np.ndarray, weights: np.ndarray, classes: 
                 f"{count:g} {whose}".rstrip()
                 + "."
             )
+
+
+def warn_light_trials(noise, weights: np.ndarray, stacklevel: int, whose: str = "") -> None:
+    """Warn if ``noise="evoked"`` sees no response because the weights of the trials, (n,), are small numbers."""
+    # Other estimates depend on the ratios of the weights only.
+    if isinstance(noise, str) and noise == "evoked" and weights.sum() <= 2:
+        warnings.warn(
+            f"The sample weights {whose}sum to {weights.sum():.3g}. noise='evoked' takes this sum as the number of "
+            "trials, and with 2 or fewer it is the same as noise='structured'. Multiply the weights by a constant, so "
+            "that an ordinary trial has weight 1.",
+            UserWarning,
+            stacklevel=stacklevel,
+        )

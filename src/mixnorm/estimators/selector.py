@@ -11,12 +11,11 @@ from mixnorm.core.certificate import certify
 from mixnorm.core.penalties import vector_norm
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.elimination import check_strategy, elimination_noise, elimination_order
-from mixnorm.estimators.inputs import Trials, all_or_nothing, read_predict, read_training
+from mixnorm.estimators.inputs import Trials, all_or_nothing, class_balance, read_predict, read_training
 from mixnorm.estimators.objective import Objective, as_noise, largest_alpha, solve_with, varying, warn_unconverged
 from mixnorm.estimators.persistence import Archivable
 from mixnorm.estimators.quadratic import Quadratic, check_enough_trials
 from mixnorm.estimators.trained import Trained
-from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions
 
 #: Number of alphas per decade and number of decades of the path, and number of bisections of alpha between the last

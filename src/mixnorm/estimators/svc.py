@@ -8,12 +8,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.core.arrays import to_numpy
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.estimators.inputs import Trials, all_or_nothing, read_training
+from mixnorm.estimators.inputs import Trials, all_or_nothing, class_balance, read_training
 from mixnorm.estimators.linear import LinearSensorClassifier
-from mixnorm.estimators.objective import Objective, check_alpha, largest_alpha, solve_with, warn_unconverged
+from mixnorm.estimators.objective import (
+    Objective,
+    adaptive_weights,
+    check_alpha,
+    largest_alpha,
+    solve_with,
+    warn_unconverged,
+)
 from mixnorm.estimators.patterns import haufe_pattern
-from mixnorm.estimators.quadratic import Quadratic, check_enough_trials
-from mixnorm.estimators.weights import adaptive_weights, class_balance, warn_light_trials
+from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, warn_light_trials
 from mixnorm.execution import SolverOptions
 
 #: ``stacklevel`` of a warning that points to the user's line: the function that warns, `fit`, the decorator of `fit`,

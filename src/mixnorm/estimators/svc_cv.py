@@ -10,13 +10,21 @@ from sklearn.utils.metadata_routing import MetadataRouter
 
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.calibration import Probabilities, held_out_scores, plain
-from mixnorm.estimators.choice import Choice, check_rule, choose, warn_zero_choice
-from mixnorm.estimators.folds import Fold, cv_routing, route, score_folds, split_folds
-from mixnorm.estimators.inputs import all_or_nothing, read_training
+from mixnorm.estimators.cross_validation import (
+    Choice,
+    Fold,
+    check_rule,
+    choose,
+    cv_routing,
+    route,
+    score_folds,
+    split_folds,
+    warn_zero_choice,
+)
+from mixnorm.estimators.inputs import all_or_nothing, class_balance, read_training
 from mixnorm.estimators.objective import Objective, check_alphas, solve_with, warn_unconverged
-from mixnorm.estimators.quadratic import Quadratic, check_enough_trials
+from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, warn_light_trials
 from mixnorm.estimators.svc import TO_THE_USER, SingleSubject, second_stage
-from mixnorm.estimators.weights import class_balance, warn_light_trials
 from mixnorm.execution import SolverOptions, together_on_device
 
 #: Parameters that may be sequences, in the order of the axes that they add to the grid of alphas.

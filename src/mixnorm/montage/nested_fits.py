@@ -26,7 +26,7 @@ from scipy.linalg.lapack import get_lapack_funcs
 
 from mixnorm.core.certificate import quadratic_gap
 from mixnorm.core.intercept import solve_intercept
-from mixnorm.core.losses import SquaredHinge
+from mixnorm.core.problem import SquaredHinge
 from mixnorm.noise import SensorMoments, StructuredCovariance
 
 #: Relative duality gap to reach: below the tol of the estimators, because solutions of one set of sensors that was

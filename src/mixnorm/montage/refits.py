@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import L2
 from mixnorm.core.problem import Stack
-from mixnorm.estimators.choice import Choice, choose
-from mixnorm.estimators.folds import auc
+from mixnorm.estimators.cross_validation import Choice, auc, choose
 from mixnorm.estimators.objective import ALPHA_RATIO, NOISE_ALPHA_RATIO, check_alphas, varying, warn_unconverged
 from mixnorm.estimators.svc import GroupSVC
 from mixnorm.execution import SolverOptions, on_device

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from mixnorm.eeg.splitting import InOrder
-from mixnorm.estimators.folds import auc
+from mixnorm.estimators.cross_validation import auc
 from mixnorm.estimators.settings import NOISE_RIDGES, WINDOW_SHARES
 from mixnorm.estimators.svc_cv import GroupSVCCV
 from mixnorm.estimators.windows import cell_norms

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator
 
-from mixnorm.estimators.folds import auc
+from mixnorm.estimators.cross_validation import auc
 from mixnorm.execution import on_device
 from mixnorm.montage.checkpoint import Call, Work
 from mixnorm.montage.intervals import corrected_interval, mean_known, paired_variance

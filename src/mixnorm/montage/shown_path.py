@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from mixnorm.estimators.folds import auc
+from mixnorm.estimators.cross_validation import auc
 from mixnorm.estimators.path import group_svc_path
 from mixnorm.montage.case import Case
 from mixnorm.montage.checkpoint import Call

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import BaseCrossValidator, StratifiedKFold
 
-from mixnorm.estimators.folds import Fold
+from mixnorm.estimators.cross_validation import Fold
 
 FEWEST_TRAINING_TRIALS = 3
 """Fewest training trials of a class: each of three inner folds leaves one out, and estimates the noise from two."""

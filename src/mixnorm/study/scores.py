@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixnorm.eeg.characters import characters_right
-from mixnorm.estimators.folds import auc
+from mixnorm.estimators.cross_validation import auc
 
 
 def auc_percent(y: NDArray[np.int64], scores: NDArray[np.float64]) -> list[float]:

@@ -22,8 +22,7 @@ from sklearn.model_selection import StratifiedKFold
 from mixnorm.core.intercept import solve_intercept
 from mixnorm.core.metric import Metric
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.estimators.choice import EQUAL
-from mixnorm.estimators.folds import Fold, auc
+from mixnorm.estimators.cross_validation import EQUAL, Fold, auc
 from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.objective import Objective, warn_unconverged
 from mixnorm.execution import SolverOptions, on_device, solve

@@ -6,8 +6,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter
 
 from mixnorm.core.problem import Solution
-from mixnorm.estimators.choice import Choice, check_rule, choose
-from mixnorm.estimators.folds import Fold, cv_routing, route
+from mixnorm.estimators.cross_validation import Choice, Fold, check_rule, choose, cv_routing, route
 from mixnorm.estimators.objective import Objective, check_alphas, warn_unconverged
 from mixnorm.execution import SolverOptions, solve
 from mixnorm.subjects.classifier import SubjectClassifier, SubjectTrials, check_scores, score_subjects, split_subjects

@@ -8,10 +8,17 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.core.arrays import like
-from mixnorm.estimators.folds import Fold, check_fold_classes, score_models, split_folds
-from mixnorm.estimators.inputs import Trials, encode_labels, read_fit, read_predict
+from mixnorm.estimators.cross_validation import Fold, check_fold_classes, score_models, split_folds
+from mixnorm.estimators.inputs import (
+    Trials,
+    check_both_classes,
+    check_sample_weight,
+    class_balance,
+    encode_labels,
+    read_fit,
+    read_predict,
+)
 from mixnorm.estimators.linear import LinearSensorClassifier
-from mixnorm.estimators.weights import check_both_classes, check_sample_weight, class_balance
 from mixnorm.subjects.joint import Subjects, read_subjects, subject_labels
 
 

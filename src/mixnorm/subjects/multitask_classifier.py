@@ -8,11 +8,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mixnorm.core.groups import Groups
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.estimators.folds import auc
-from mixnorm.estimators.inputs import Trials, read_predict
+from mixnorm.estimators.cross_validation import auc
+from mixnorm.estimators.inputs import Trials, class_balance, read_predict
 from mixnorm.estimators.objective import Objective
 from mixnorm.estimators.svc import TO_THE_USER
-from mixnorm.estimators.weights import class_balance
 from mixnorm.execution import SolverOptions
 from mixnorm.execution.array_api import fitted_on_host
 from mixnorm.subjects.adaptation import AdaptationProblem, adapt_to

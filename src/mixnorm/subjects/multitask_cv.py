@@ -7,8 +7,16 @@ import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter
 
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.estimators.choice import Choice, check_rule, choose, warn_zero_choice
-from mixnorm.estimators.folds import Divisions, Fold, cv_routing, route
+from mixnorm.estimators.cross_validation import (
+    Choice,
+    Divisions,
+    Fold,
+    check_rule,
+    choose,
+    cv_routing,
+    route,
+    warn_zero_choice,
+)
 from mixnorm.estimators.inputs import all_or_nothing
 from mixnorm.estimators.objective import check_alphas, warn_unconverged
 from mixnorm.estimators.svc import TO_THE_USER, second_stage

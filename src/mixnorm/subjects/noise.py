@@ -27,8 +27,7 @@ from mixnorm.core.groups import Groups
 from mixnorm.core.metric import KroneckerMetric, Metric, SymmetricMetric, join_metrics
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.objective import as_noise
-from mixnorm.estimators.quadratic import check_enough_trials, check_noise, check_positive_definite
-from mixnorm.estimators.weights import warn_light_trials
+from mixnorm.estimators.quadratic import check_enough_trials, check_noise, check_positive_definite, warn_light_trials
 from mixnorm.execution import SolverOptions, few_threads, on_device, solve, together_on_device
 from mixnorm.noise import covariance, estimate, layout_for
 from mixnorm.subjects.classifier import SubjectTrials

@@ -12,7 +12,7 @@ from mixnorm.estimators.calibration import (
     read_calibration,
     sigmoid,
 )
-from mixnorm.estimators.folds import Fold
+from mixnorm.estimators.cross_validation import Fold
 from mixnorm.subjects.classifier import SubjectTrials
 from mixnorm.subjects.multitask_classifier import MultiTaskClassifier
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mixnorm.estimators.folds import auc
+from mixnorm.estimators.cross_validation import auc
 from mixnorm.estimators.objective import Objective
 from mixnorm.estimators.svc import TO_THE_USER
 from mixnorm.execution import SolverOptions

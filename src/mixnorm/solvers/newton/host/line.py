@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import brentq
 
-from mixnorm.core.losses import SquaredHinge
+from mixnorm.core.problem import SquaredHinge
 from mixnorm.solvers.newton.host.atoms import Atoms
 from mixnorm.solvers.newton.tuning import LEAST_LENGTH, LINE_TOLERANCE, NEARLY_L1
 

@@ -6,9 +6,8 @@ import numpy as np
 
 from mixnorm.core.arrays import to_numpy
 from mixnorm.core.groups import Groups
-from mixnorm.core.losses import SquaredHinge
 from mixnorm.core.metric import KroneckerMetric
-from mixnorm.core.problem import Stack
+from mixnorm.core.problem import SquaredHinge, Stack
 from mixnorm.solvers.newton.host.atoms import Atoms
 from mixnorm.solvers.newton.host.line import Line
 from mixnorm.solvers.newton.host.metric_system import Factors

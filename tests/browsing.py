@@ -73,5 +73,5 @@ def luminance(colour):
     channels = [int(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
     return sum(
         share * (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4)
-        for share, c in zip((0.2126, 0.7152, 0.0722), channels)
+        for share, c in zip((0.2126, 0.7152, 0.0722), channels, strict=True)
     )

@@ -35,8 +35,8 @@ def correlated(Xs, seed=0):
 def within_subject_metric(Xs, weights, usable):
     """M of a new subject's regularisation, trial by trial: 0.97 of the covariance within subjects, of mean variance 1, and 0.03 I."""
     covariance = np.zeros((len(usable), len(usable)))
-    for X, s in zip(Xs, weights):
-        for x, weight in zip(X - np.average(X, axis=0, weights=s), s):
+    for X, s in zip(Xs, weights, strict=True):
+        for x, weight in zip(X - np.average(X, axis=0, weights=s), s, strict=True):
             covariance += weight * np.outer(x, x)
     covariance[~usable] = covariance[:, ~usable] = 0.0
     return 0.97 * covariance * usable.sum() / np.trace(covariance) + 0.03 * np.eye(len(usable))

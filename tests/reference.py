@@ -41,10 +41,10 @@ def objective(
     groups, beta = _groups_and_weights(groups, beta, W.shape[1])
     total = sum(float(np.sum(s_t)) for s_t in ss)
     loss = 0.0
-    for X_t, y_t, s_t, w_t, b_t in zip(Xs, ys, ss, W, b):
+    for X_t, y_t, s_t, w_t, b_t in zip(Xs, ys, ss, W, b, strict=True):
         slack = np.maximum(0.0, 1.0 - y_t * (X_t @ w_t + b_t))
         loss += float(np.sum(s_t * slack**2)) / total
-    V = W if alignment is None else np.array([A @ w_t for A, w_t in zip(alignment, W)])
+    V = W if alignment is None else np.array([A @ w_t for A, w_t in zip(alignment, W, strict=True)])
     spread = float(np.sum((V - V.mean(axis=0)) ** 2))
     square = float(np.sum(V**2))
     return loss + similarity * spread + ridge / 2 * square + alpha * _penalty_value(W, penalty, q, groups, beta)
@@ -171,7 +171,7 @@ def _convex_problem(trials, alpha, penalty, sharing, fit_intercept):
     b = cp.Variable(n_subjects) if fit_intercept else cp.Constant(np.zeros(n_subjects))
     total = sum(float(np.sum(s_t)) for s_t in ss)
     cost, constraints = 0.0, []
-    for t, (X_t, y_t, s_t) in enumerate(zip(Xs, ys, ss)):
+    for t, (X_t, y_t, s_t) in enumerate(zip(Xs, ys, ss, strict=True)):
         rows = s_t > 0
         slack = cp.Variable(int(rows.sum()), nonneg=True)
         constraints.append(slack >= 1 - cp.multiply(y_t[rows], X_t[rows] @ W[t] + b[t]))
@@ -209,14 +209,14 @@ def dual_point(X, y, w, b, s=None):
     total = sum(float(np.sum(s_t)) for s_t in ss)
     return [
         2.0 * s_t * np.maximum(0.0, 1.0 - y_t * (X_t @ w_t + b_t)) / total
-        for X_t, y_t, s_t, w_t, b_t in zip(Xs, ys, ss, np.atleast_2d(w), np.atleast_1d(b))
+        for X_t, y_t, s_t, w_t, b_t in zip(Xs, ys, ss, np.atleast_2d(w), np.atleast_1d(b), strict=True)
     ]
 
 
 def correlations(X, y, w, b, s=None):
     """X_t'(a_t∘y_t), shape (T, d): minus the gradient of the loss in W."""
     Xs, ys, _ = _subjects(X, y, s)
-    return np.array([X_t.T @ (a_t * y_t) for X_t, y_t, a_t in zip(Xs, ys, dual_point(X, y, w, b, s))])
+    return np.array([X_t.T @ (a_t * y_t) for X_t, y_t, a_t in zip(Xs, ys, dual_point(X, y, w, b, s), strict=True)])
 
 
 def alpha_max_reference(

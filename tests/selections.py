@@ -84,7 +84,7 @@ def _sensors(names, frequency):
             **plain,
             "stability": frequency.get(name),
         }
-        for name, place, (x, y) in zip(names, known, spots)
+        for name, place, (x, y) in zip(names, known, spots, strict=True)
     ]
 
 
@@ -103,7 +103,9 @@ def _montage(chosen, auc, waves, rng):
         else None,
         "below_all": float(auc[-1] - auc[n - 1]),
         "below_all_error": 0.006 if n < len(auc) else 0.0,
-        "weights": {s: (a * (waves[s] + 0.2 * rng.standard_normal(24))).tolist() for s, a in zip(chosen, size)},
+        "weights": {
+            s: (a * (waves[s] + 0.2 * rng.standard_normal(24))).tolist() for s, a in zip(chosen, size, strict=True)
+        },
         "patterns": {s: (2 * waves[s] + 0.05 * rng.standard_normal(24)).tolist() for s in chosen},
     }
 
@@ -161,7 +163,7 @@ def _by_subject(subjects, order, rng):
             "new_subject_auc": float(0.75 + 0.1 * rng.random()),
             "few_trials": None,
         }
-        for subject, n in zip(subjects, rng.integers(3, 8, len(subjects)).tolist())
+        for subject, n in zip(subjects, rng.integers(3, 8, len(subjects)).tolist(), strict=True)
     ]
 
 
@@ -180,7 +182,7 @@ def with_windows(found, n_windows=6, left_out=(0, 5), seed=0):
             "norm": float(np.linalg.norm(own)),
             "frequency": 1.0 if own.any() else 0.2,
             "selected": bool(own.any()),
-            "norms": dict(zip(names, own.tolist())),
+            "norms": dict(zip(names, own.tolist(), strict=True)),
         }
         for k, own in enumerate(norms.T)
     ]

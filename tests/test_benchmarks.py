@@ -31,7 +31,7 @@ def problem(race):
 
 
 def objective_by_formula(X, y, w, b, alpha):
-    loss = sum(max(0.0, 1 - label * (trial.ravel() @ w + b)) ** 2 for trial, label in zip(X, y)) / len(y)
+    loss = sum(max(0.0, 1 - label * (trial.ravel() @ w + b)) ** 2 for trial, label in zip(X, y, strict=True)) / len(y)
     return loss + alpha * sum(np.sqrt((block**2).sum()) for block in w.reshape(X.shape[1], -1))
 
 
@@ -58,7 +58,7 @@ def test_points_are_graded_by_the_formula_as_they_are(race, problem):
     rng = np.random.default_rng(0)
     coefs, intercepts = rng.standard_normal((20, 15)), rng.standard_normal(20)
     found = objective.evaluate(coefs, intercepts)
-    points = zip(coefs, intercepts, objective.alphas)
+    points = zip(coefs, intercepts, objective.alphas, strict=True)
     assert np.allclose(found["objectives"], [objective_by_formula(X, y, *point) for point in points], rtol=1e-12)
     assert min(found["gaps"]) > 1e-3
 

@@ -9,6 +9,7 @@ chunk = number of bytes of the length (1, 4 or 8), length of what follows, tag (
 """
 
 import struct
+from itertools import pairwise
 from xml.sax.saxutils import escape
 
 FORMATS = {"f4": "float32", "f8": "double64", "i4": "int32", "i2": "int16"}
@@ -50,7 +51,7 @@ def signal_stream(stream, values, sfreq, channels=(), start=100.0, name="Amp", k
     ``missing``: samples (start, stop) that were lost.
     """
     kept = [sample for sample in range(len(values)) if not any(a <= sample < b for a, b in missing)]
-    gap = {sample for sample, before in zip(kept[1:], kept, strict=False) if sample != before + 1}
+    gap = {sample for before, sample in pairwise(kept) if sample != before + 1}
     stamps = [start + i / sfreq if place % 100 == 0 or i in gap else None for place, i in enumerate(kept)]
     rows = [values[i].tobytes() for i in kept]
     parts = [_stream_header(stream, name, kind, values.shape[1], sfreq, FORMATS[values.dtype.str[1:]], channels)]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from click.testing import CliRunner
@@ -345,7 +346,7 @@ def test_reading_is_announced_first(done):
     lines = [line for line in result.stderr.splitlines() if line.strip()]
     # A bar is drawn again as time goes on, so that one that begins like the line before counts once.
     begin = [line[:8] for line in lines]
-    assert [one for one, before in zip(begin, ["", *begin]) if one != before][:4] == [
+    assert [one for before, one in pairwise(["", *begin]) if one != before][:4] == [
         "Starting",
         "starting",
         "Reading ",

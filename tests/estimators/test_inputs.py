@@ -401,7 +401,7 @@ def test_fitting_and_applying_modify_neither_data_nor_weights(estimator, X, y, g
     model = clone(estimator).set_params(groups=groups, group_weights=beta, class_weight="balanced")
     model = model.fit(X, y, sample_weight=weights)
     model.transform(X) if isinstance(model, SensorSelector) else model.predict(X)
-    for array, original in zip(given, originals):
+    for array, original in zip(given, originals, strict=True):
         np.testing.assert_array_equal(array, original)
 
 

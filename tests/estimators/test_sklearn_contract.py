@@ -98,7 +98,7 @@ def test_selector_in_pandas_keeps_names_index_and_values(trials):
     frame = pd.DataFrame(X, columns=[f"{'ABCDE'[g]}-{i}" for i, g in enumerate(groups)], index=np.arange(90) + 7)
     selector = SensorSelector(2, groups=groups).set_output(transform="pandas").fit(frame, y)
     out = selector.transform(frame)
-    kept = [name for name, g in zip(frame.columns, groups) if g in selector.selected_groups_]
+    kept = [name for name, g in zip(frame.columns, groups, strict=True) if g in selector.selected_groups_]
     assert list(out.columns) == kept == list(selector.get_feature_names_out())
     pd.testing.assert_frame_equal(out, frame[kept])
 

@@ -16,7 +16,7 @@ def test_halves_are_complementary_and_stratified():
     signs = np.where(np.arange(60) % 6 == 0, 1.0, -1.0)
     halves = halves_of(signs, None, 7)
     assert halves.shape == (60, 14)
-    for first, second in zip(halves.T[::2], halves.T[1::2]):
+    for first, second in zip(halves.T[::2], halves.T[1::2], strict=True):
         assert np.all(first ^ second)  # 60 is even: each trial in exactly one of the two
         assert first[signs > 0].sum() == second[signs > 0].sum() == 5
     assert len({tuple(half) for half in halves.T}) == 14
@@ -32,7 +32,7 @@ def test_trials_of_one_group_stay_in_the_same_half():
         assert all(part.all() or not part.any() for part in inside)
     assert np.all(halves.sum(axis=0) == 40)  # nine groups: one sits out
     assert not np.any(halves[:, ::2] & halves[:, 1::2])
-    assert len({int(np.flatnonzero(~(a | b))[0]) for a, b in zip(halves.T[::2], halves.T[1::2])}) > 1
+    assert len({int(np.flatnonzero(~(a | b))[0]) for a, b in zip(halves.T[::2], halves.T[1::2], strict=True)}) > 1
 
 
 def test_frequencies_are_those_of_a_fine_path_on_each_half():

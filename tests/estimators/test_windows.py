@@ -244,8 +244,8 @@ def test_sensors_and_samples_may_be_permuted(epochs):
     np.testing.assert_allclose(moved.coef_[0], expected, atol=1e-8)
     assert moved.windows_.tolist() == ["late", "early", "mid"]  # in order of time
     np.testing.assert_allclose(
-        dict(zip(moved.windows_, moved.window_norms_))["mid"],
-        dict(zip(model.windows_, model.window_norms_))["mid"],
+        dict(zip(moved.windows_, moved.window_norms_, strict=True))["mid"],
+        dict(zip(model.windows_, model.window_norms_, strict=True))["mid"],
         rtol=1e-6,
     )
     assert set(moved.selected_windows_) == set(model.selected_windows_)

@@ -51,7 +51,7 @@ def root(N):
 
 def roots(Xs, ys, groups, name="kronecker", weights=None):
     weights = [None] * len(Xs) if weights is None else weights
-    return [root(slow_noise(X, y, groups, name, s)) for X, y, s in zip(Xs, ys, weights)]
+    return [root(slow_noise(X, y, groups, name, s)) for X, y, s in zip(Xs, ys, weights, strict=True)]
 
 
 def reference(Xs, ys, groups, R, penalty="l2", q=2.0, alpha=ALPHA, similarity=SIMILARITY, **rest):
@@ -84,7 +84,7 @@ def test_the_fit_is_the_convex_solvers(penalty, q, name, sizes):
     assert objective(Xs, ys, model.coef_, model.intercept_, **how) == pytest.approx(optimum, rel=1e-7)
     assert model.objective_ == pytest.approx(optimum, rel=1e-7)
     assert model.dual_gap_ <= 1e-9
-    mean = np.mean([r @ w for r, w in zip(R, model.coef_)], axis=0)
+    mean = np.mean([r @ w for r, w in zip(R, model.coef_, strict=True)], axis=0)
     np.testing.assert_allclose(model.mean_white_coef_, mean, atol=1e-9)
     plain = how | ({"alignment": None} if penalty != "l2" else {"alignment": [np.eye(18)] * 3})
     assert convex_reference(Xs, ys, **plain)[0] != pytest.approx(optimum, rel=1e-3)
@@ -104,8 +104,10 @@ def test_features_in_any_order_and_weights_of_trials_and_classes(penalty):
     model = MultiTaskGroupSVC(ALPHA, similarity=SIMILARITY, **how).fit(X, y, subjects=subjects, sample_weight=weights)
     # the classes count in the loss by their weights, in the noise as they are
     kept = [s > 0 for s in ss]
-    R = [root(slow_noise(X[k], y[k], groups, "kronecker", s[k])) for X, y, s, k in zip(Xs, ys, ss, kept)]
-    balanced = [np.where(y > 0, s / s[y > 0].sum(), s / s[y < 0].sum()) * s.sum() / 2 for y, s in zip(ys, ss)]
+    R = [root(slow_noise(X[k], y[k], groups, "kronecker", s[k])) for X, y, s, k in zip(Xs, ys, ss, kept, strict=True)]
+    balanced = [
+        np.where(y > 0, s / s[y > 0].sum(), s / s[y < 0].sum()) * s.sum() / 2 for y, s in zip(ys, ss, strict=True)
+    ]
     optimum = convex_reference(Xs, ys, s=balanced, **reference(Xs, ys, groups, R, penalty))[0]
     assert model.objective_ == pytest.approx(optimum, rel=1e-7)
 
@@ -113,8 +115,8 @@ def test_features_in_any_order_and_weights_of_trials_and_classes(penalty):
 def l2_optimum(Xs, ys, R, covered, allowed):
     """The optimum of the joint l2 problem whose penalty covers some features alone."""
     W, b = [cp.Variable(18) for _ in Xs], [cp.Variable() for _ in Xs]
-    loss = sum(cp.sum_squares(cp.pos(1 - cp.multiply(y, X @ w + c))) for X, y, w, c in zip(Xs, ys, W, b))
-    V = [r @ w for r, w in zip(R, W)]
+    loss = sum(cp.sum_squares(cp.pos(1 - cp.multiply(y, X @ w + c))) for X, y, w, c in zip(Xs, ys, W, b, strict=True))
+    V = [r @ w for r, w in zip(R, W, strict=True)]
     cost = loss / sum(map(len, ys)) + SIMILARITY * sum(cp.sum_squares(v - sum(V) / len(V)) for v in V)
     cost += ALPHA / 2 * sum(cp.sum_squares(v[np.flatnonzero(covered)]) for v in V)
     held = [w[np.flatnonzero(~allowed)] == 0 for w in W]
@@ -131,7 +133,7 @@ def test_sensors_that_are_kept_or_forbidden(penalty):
     # forbidden sensors have no part in N; with l2 neither have those of weight 0, which are compared as they are
     covered = groups != 4 if penalty == "group" else (groups != 4) & (groups != 1)
     R = []
-    for X, y in zip(Xs, ys):
+    for X, y in zip(Xs, ys, strict=True):
         own = np.eye(18)
         own[np.ix_(covered, covered)] = root(slow_noise(X[:, covered], y, groups[covered], "structured"))
         R.append(own)
@@ -153,7 +155,7 @@ def test_one_subject_and_similarity_0_are_the_fits_of_single_subjects(noise):
     np.testing.assert_allclose(alone.coef_, single.coef_, atol=1e-6)
     # every subject by itself, at T times alpha (the loss of each counts by its share of the trials)
     apart = fit(data, similarity=0.0, **how)
-    for X, y, w in zip(Xs, ys, apart.coef_):
+    for X, y, w in zip(Xs, ys, apart.coef_, strict=True):
         alpha = ALPHA * sum(map(len, ys)) / len(y)
         own = GroupSVC(alpha, groups=groups, tol=1e-9, **how).fit(X, y)
         np.testing.assert_allclose(w, own.coef_[0], atol=1e-5)
@@ -162,14 +164,14 @@ def test_one_subject_and_similarity_0_are_the_fits_of_single_subjects(noise):
 def test_a_large_similarity_makes_all_white_classifiers_the_same():
     data = Xs, ys, groups = coloured(3)
     same = fit(data, penalty="l2", similarity=1e4)
-    V = [r @ w for r, w in zip(roots(Xs, ys, groups), same.coef_)]
+    V = [r @ w for r, w in zip(roots(Xs, ys, groups), same.coef_, strict=True)]
     np.testing.assert_allclose(V - np.mean(V, axis=0), 0.0, atol=1e-3 * np.abs(V).max())
     assert np.abs(same.coef_ - same.coef_.mean(axis=0)).max() > 0.1 * np.abs(same.coef_).max()
 
 
 def test_a_matrix_for_all_and_a_dict_by_subject():
     data = Xs, ys, groups = coloured(3)
-    N = [slow_noise(X, y, groups, "structured") for X, y in zip(Xs, ys)]
+    N = [slow_noise(X, y, groups, "structured") for X, y in zip(Xs, ys, strict=True)]
     by_name = fit(data, noise="structured", penalty="l2")
     by_matrix = fit(data, noise={"S0": N[0], "S1": "structured", "S2": N[2]}, penalty="l2")
     np.testing.assert_allclose(by_matrix.coef_, by_name.coef_, atol=1e-8)
@@ -207,7 +209,7 @@ def test_subjects_who_differ_in_ongoing_activity_alone_are_learned_better_with_n
         model = MultiTaskGroupSVCCV(4, similarities=3, cv=3, rehearse=False, tol=1e-3, **how)
         model.fit(X, y, subjects=subjects)
         scores = [model.decision_function(part[0][40:], subjects=t) for t, part in enumerate(data)]
-        aucs[len(how)] = np.mean([roc_auc_score(part[1][40:], s) for part, s in zip(data, scores)])
+        aucs[len(how)] = np.mean([roc_auc_score(part[1][40:], s) for part, s in zip(data, scores, strict=True)])
     assert aucs[1] > aucs[0] + 0.03
     assert aucs[2] > aucs[0] + 0.03
 
@@ -216,7 +218,7 @@ def test_subjects_who_differ_in_ongoing_activity_alone_are_learned_better_with_n
 def test_few_steps_where_the_features_of_subjects_are_of_unlike_size(seed):
     rng = np.random.default_rng(seed)
     response, parts = 0.5 * rng.normal(size=(7, 6)), []
-    for n, scale in zip((28, 28, 72), (0.2, 1.0, 8.0)):
+    for n, scale in zip((28, 28, 72), (0.2, 1.0, 8.0), strict=True):
         y, mixing = np.tile([0, 1], n // 2), scale * rng.normal(size=(7, 7))
         parts.append(
             (np.einsum("cd,nds->ncs", mixing, rng.normal(size=(n, 7, 6))) + np.multiply.outer(y, response), y)
@@ -297,7 +299,7 @@ def test_the_noise_of_a_fold_is_estimated_from_its_training_trials_alone():
     part = fit(([X[:40] for X in Xs], [y[:40] for y in ys], groups), "structured", penalty="l2")
     aucs = [
         roc_auc_score(own[40:], part.decision_function(X[40:], subjects=f"S{t}"))
-        for t, (X, own) in enumerate(zip(Xs, ys))
+        for t, (X, own) in enumerate(zip(Xs, ys, strict=True))
     ]
     assert found.scores_[0, 0, 0] == pytest.approx(np.mean(aucs), abs=1e-12)
 
@@ -347,11 +349,11 @@ def new_noise(known, X, y, name="kronecker"):
     """N of a new subject: that of its own trials, and two trials' worth of the mean of the known subjects."""
     Xs, ys, groups = known
     if name == "evoked" and y is None:  # noise of its own, and the response that the known subjects have on average
-        inverses = [np.linalg.inv(root(slow_noise(*each, groups, "structured"))) for each in zip(Xs, ys)]
-        penalties = [r @ slow_noise(*each, groups, name) @ r for r, *each in zip(inverses, Xs, ys)]
+        inverses = [np.linalg.inv(root(slow_noise(*each, groups, "structured"))) for each in zip(Xs, ys, strict=True)]
+        penalties = [r @ slow_noise(*each, groups, name) @ r for r, *each in zip(inverses, Xs, ys, strict=True)]
         R = root(new_noise(known, X, None, "structured"))
         return slow.unit(R @ np.mean(penalties, axis=0) @ R)
-    mean = np.mean([slow_noise(*each, groups, name) for each in zip(Xs, ys)], axis=0)
+    mean = np.mean([slow_noise(*each, groups, name) for each in zip(Xs, ys, strict=True)], axis=0)
     return (len(X) * slow_noise(X, y, groups, name) + 2 * mean) / (len(X) + 2)
 
 
@@ -392,7 +394,7 @@ def test_trials_without_labels_give_the_classifier_nearest_to_the_mean(penalty, 
     for y in (None, np.ones(31)):
         model.adapt(Xs[3], y, subject="new")
         np.testing.assert_allclose(model.coef_[-1][usable], nearest, atol=1e-9)
-        scores = [np.mean(X @ w + b) for X, w, b in zip(Xs, model.coef_, model.intercept_)]
+        scores = [np.mean(X @ w + b) for X, w, b in zip(Xs, model.coef_, model.intercept_, strict=True)]
         assert np.mean(Xs[3] @ model.coef_[-1] + model.intercept_[-1]) == pytest.approx(np.mean(scores[:3]))
         assert model.strength_ == np.inf
 
@@ -413,7 +415,7 @@ def test_without_trials_the_mean_classifier_and_with_one_trial_the_mean_noise():
     model.adapt(subject="new")
     np.testing.assert_array_equal(model.coef_[-1], model.mean_coef_)
     assert model.intercept_[-1] == model.mean_intercept_
-    mean = np.mean([slow_noise(X, y, groups) for X, y in zip(Xs[:3], ys[:3])], axis=0)
+    mean = np.mean([slow_noise(X, y, groups) for X, y in zip(Xs[:3], ys[:3], strict=True)], axis=0)
     np.testing.assert_allclose(model.mean_noise_, mean, atol=1e-12)
     for X in (Xs[3][:1], np.tile(Xs[3][0], (6, 1))):  # trials that are all the same say nothing of the noise
         model.adapt(X, subject="new")

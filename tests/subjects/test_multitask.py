@@ -71,7 +71,8 @@ def test_weights_of_trials_and_classes_within_each_subject():
     model = MultiTaskGroupSVC(0.02, similarity=0.1, groups=groups, class_weight="balanced", tol=1e-8)
     model.fit(X, y, subjects=subjects, sample_weight=np.concatenate(s))
     balanced = [
-        s_t * s_t.sum() / 2 / np.where(y_t > 0, s_t[y_t > 0].sum(), s_t[y_t < 0].sum()) for s_t, y_t in zip(s, ys)
+        s_t * s_t.sum() / 2 / np.where(y_t > 0, s_t[y_t > 0].sum(), s_t[y_t < 0].sum())
+        for s_t, y_t in zip(s, ys, strict=True)
     ]
     how = {"s": balanced, "alpha": 0.02, "similarity": 0.1, "groups": groups}
     value = objective(Xs, ys, model.coef_, model.intercept_, **how)
@@ -140,7 +141,7 @@ def test_without_similarity_l2_is_each_subjects_own_svm():
     Xs, ys, groups = cohort(3, seed=1)
     model = fit((*stacked(Xs, ys), groups), similarity=0.0, penalty="l2", tol=1e-10)
     N = sum(map(len, ys))
-    for t, (X, y) in enumerate(zip(Xs, ys)):
+    for t, (X, y) in enumerate(zip(Xs, ys, strict=True)):
         own = GroupSVC(0.02 * N / len(y), penalty="l2", groups=groups, tol=1e-10).fit(X, y)
         np.testing.assert_allclose(model.coef_[t], own.coef_[0], atol=1e-6)
         np.testing.assert_allclose(model.intercept_[t], own.intercept_[0], atol=1e-6)
@@ -174,7 +175,7 @@ def test_unknown_and_unnamed_subjects_get_the_mean_classifier(data):
 )
 def test_any_hashable_labels(names, tmp_path):
     Xs, ys, groups = cohort(3, seed=1)
-    subjects = [name for name, y in zip(names, ys) for _ in y]
+    subjects = [name for name, y in zip(names, ys, strict=True) for _ in y]
     X, y = np.concatenate(Xs), np.concatenate(ys)
     model = MultiTaskGroupSVC(0.02, groups=groups).fit(X, y, subjects=subjects)
     assert model.subjects_.tolist() == names

@@ -148,9 +148,9 @@ def kronecker(X, y, groups):
 
 def transferred(model, Xs, ys, groups, t, n0):
     """AUCs of the others' classifier on subject t, in the noise of 6, 12 and 36 of its trials drawn to the mean."""
-    N = [kronecker(X, y, groups) for X, y in zip(Xs, ys)]
+    N = [kronecker(X, y, groups) for X, y in zip(Xs, ys, strict=True)]
     known = [s for s in range(len(Xs)) if s != t]
-    target = np.mean([sqrtm(N[s]).real @ w for s, w in zip(known, model.coef_)], axis=0)
+    target = np.mean([sqrtm(N[s]).real @ w for s, w in zip(known, model.coef_, strict=True)], axis=0)
     mean, aucs = np.mean([N[s] for s in known], axis=0), []
     for size in (6, 12, 36):
         rng = np.random.default_rng(0)
@@ -185,7 +185,7 @@ def test_the_known_subjects_say_how_far_the_noise_of_another_is_drawn_to_their_m
     model = MultiTaskGroupSVC(0.1, rehearse=True, **how).fit(X, y, subjects=subjects)
     (new,), _, _ = noisy(1, True, seed=1)
     model.adapt(new[:10], subject="new")
-    mean = np.mean([kronecker(X, y, groups) for X, y in zip(Xs, ys)], axis=0)
+    mean = np.mean([kronecker(X, y, groups) for X, y in zip(Xs, ys, strict=True)], axis=0)
     N = (10 * kronecker(new[:10], np.ones(10), groups) + chosen * mean) / (10 + chosen)
     np.testing.assert_allclose(model.coef_[-1], np.linalg.solve(sqrtm(N).real, model.mean_white_coef_), atol=1e-8)
 

@@ -39,7 +39,7 @@ def fit(data, **options):
 def test_the_fit_is_the_convex_solvers(penalty, q, noise, sizes):
     data = Xs, ys, groups = cohort(3, seed=3, sizes=sizes)
     model = fit(data, penalty=penalty, q=q, noise=noise)
-    R = [noise_root(X, y, groups, noise) for X, y in zip(Xs, ys)]
+    R = [noise_root(X, y, groups, noise) for X, y in zip(Xs, ys, strict=True)]
     how = {"similarity": SIMILARITY, "alpha": ALPHA, "groups": groups, "penalty": penalty, "q": q, "alignment": R}
     optimum = convex_reference(Xs, ys, ridge=RIDGE, **how)[0]
     assert objective(Xs, ys, model.coef_, model.intercept_, ridge=RIDGE, **how) == pytest.approx(optimum, rel=1e-7)
@@ -103,7 +103,7 @@ def test_a_subject_in_asymmetric_has_the_ridge_too(noise):
     X, y, w, b = Xs[2], ys[2], cp.Variable(18), cp.Variable()
     R, center = np.eye(18), model.coef_[:2].mean(axis=0)
     if noise is not None:
-        N = [noise_root(*each, groups, noise) @ noise_root(*each, groups, noise) for each in zip(Xs, ys)]
+        N = [noise_root(*each, groups, noise) @ noise_root(*each, groups, noise) for each in zip(Xs, ys, strict=True)]
         R = sqrtm((len(y) * N[2] + 2 * (N[0] + N[1]) / 2) / (len(y) + 2)).real
         center = np.linalg.solve(R, model.mean_white_coef_)
     cost = cp.sum_squares(cp.pos(1 - cp.multiply(y, X @ w + b))) / len(y)

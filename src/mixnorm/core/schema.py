@@ -54,8 +54,12 @@ def check(kind: Kind, value: Any, what: str, sizes: Sizes | None = None) -> None
         raise SchemaError(f"{what}: {problem}." if isinstance(kind, Record) else f"{what} {problem}.")
 
 
-def _unfit(kind: Kind, value: Any) -> str:
-    return f"must be {kind.words}, but it is {shown(value)}"
+class _Unfit(str):
+    """The problem of a value that is not of its kind at all; other problems are of something inside the value."""
+
+
+def _unfit(kind: Kind, value: Any) -> _Unfit:
+    return _Unfit(f"must be {kind.words}, but it is {shown(value)}")
 
 
 @dataclass(frozen=True)
@@ -182,7 +186,7 @@ class Either:
         if None in problems:
             return None
         # The one that looked furthest into the value says most.
-        inner = [problem for problem in problems if problem is not None and not problem.startswith("must be ")]
+        inner = [problem for problem in problems if not isinstance(problem, _Unfit | None)]
         return inner[0] if inner else _unfit(self, value)
 
 

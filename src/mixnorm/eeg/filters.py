@@ -36,9 +36,9 @@ def design_sos(
         parts = ((None, edges[1]), (edges[0], None))
         return np.vstack([design_sos(part, sfreq, "butterworth", order, ripple) for part in parts])
     edges = edges if len(edges) == 2 else edges[0]
-    if family.startswith("butterworth"):
-        return sps.butter(order, edges, btype=kind, fs=sfreq, output="sos")
-    return sps.cheby1(order, ripple, edges, btype=kind, fs=sfreq, output="sos")
+    if family == "chebyshev1":
+        return sps.cheby1(order, ripple, edges, btype=kind, fs=sfreq, output="sos")
+    return sps.butter(order, edges, btype=kind, fs=sfreq, output="sos")
 
 
 def zero_phase(sos: NDArray[np.float64], signal: NDArray[np.float64]) -> NDArray[np.float64]:

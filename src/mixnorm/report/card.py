@@ -15,12 +15,16 @@ _CHANCE = "0.5 is chance, 1 is perfect"
 
 
 class Section(NamedTuple):
-    """A heading, sentences, and perhaps a table whose first row is its head, or code."""
+    """A heading, sentences, and perhaps a table whose first row is its head, or code.
+
+    `drawn`: whether the drawing of the electrodes belongs here.
+    """
 
     title: str
     sentences: tuple[str, ...]
     table: tuple[tuple[str, ...], ...] = ()
     code: str = ""
+    drawn: bool = False
 
 
 def card_sections(decoder: Decoder, facts: Mapping[str, Any]) -> list[Section]:
@@ -31,7 +35,7 @@ def card_sections(decoder: Decoder, facts: Mapping[str, Any]) -> list[Section]:
         Section("Held-out scores", tuple(_scores(decoder)), _fold_table(decoder)),
         Section("Calibration", tuple(_calibration(decoder)), _calibration_table(decoder)),
         Section("Preparation", (decoder.preparation.describe() + ".",), _preparation_table(decoder)),
-        Section("Electrodes", (_electrodes(decoder),)),
+        Section("Electrodes", (_electrodes(decoder),), drawn=True),
         Section("Classifier", (), _classifier_table(decoder)),
         Section("Versions", (), (("package", "version"), *sorted(facts["versions"].items()))),
         Section("How to use it", (), code=_usage(facts["file"], facts)),
@@ -135,7 +139,7 @@ def as_markdown(title: str, sections: Iterable[Section], picture: str | None = N
     for section in sections:
         lines += [f"## {section.title}", ""]
         lines += [line for sentence in section.sentences for line in (_marked(sentence), "")]
-        if section.title == "Electrodes" and picture:
+        if section.drawn and picture:
             lines += [f"![Electrodes on the head]({picture})", ""]
         if section.table:
             # A name with a pipe would begin another cell.
@@ -152,7 +156,7 @@ def as_html(title: str, sections: Iterable[Section], drawing: str) -> str:
     for section in sections:
         parts.append(f"<h2>{html.escape(section.title)}</h2>")
         parts += [f"<p>{html.escape(for_terminal(sentence))}</p>" for sentence in section.sentences]
-        if section.title == "Electrodes":
+        if section.drawn:
             parts.append(drawing)
         if section.table:
             parts.append(_html_table(section.table))

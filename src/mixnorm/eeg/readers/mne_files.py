@@ -279,6 +279,7 @@ def _positions(info: mne.Info) -> NDArray[np.float64]:
     return positions_or_ideal(info["ch_names"], places)
 
 
+#: Words of MNE's warnings: all of them are RuntimeWarning, and only the text says which one it is.
 _MISSING_SAMPLES = ("truncat", "does not match the file size", "incomplete")
 _OUTSIDE = "outside data range"
 

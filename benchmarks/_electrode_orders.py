@@ -19,7 +19,7 @@ from sklearn.model_selection import StratifiedKFold
 from mixnorm.core.groups import Groups
 from mixnorm.estimators.cross_validation import Fold
 from mixnorm.estimators.elimination import Distance, elimination_order
-from mixnorm.estimators.entry import entry_order
+from mixnorm.estimators.entry_order import entry_order
 from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.objective import Objective
 from mixnorm.estimators.trained import Trained

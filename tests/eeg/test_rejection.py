@@ -16,7 +16,7 @@ from mixnorm.eeg import (
     select_montage,
 )
 from mixnorm.eeg.rejection import SPREADS, learned_limits
-from mixnorm.eeg.splitting import cross_validated_auc
+from mixnorm.eeg.splitting import held_out_scores
 from mixnorm.study.splits import SplitRule, split_trials
 from mixnorm.study.work import scaled
 
@@ -88,7 +88,7 @@ def test_limit_is_learned_on_training_trials_and_held_out_trials_are_all_scored(
 
     auto = {"preparation": design.preparation.with_(reject="auto")}
     for one in (replace(design, **auto), replace(loud, **auto)):
-        cross_validated_auc(one, classifier, folds)
+        held_out_scores(one, classifier, folds)
     # the model of fold 0 is trained without the loud trials, and is the same
     assert_array_equal(models[0].lda_.coef_, models[2].lda_.coef_)
     assert not np.array_equal(models[1].lda_.coef_, models[3].lda_.coef_)
@@ -103,7 +103,7 @@ def test_folds_train_on_the_trials_within_the_limit_of_the_fold(recording, lda):
         models.append(type(lda)())
         return models[-1]
 
-    cross_validated_auc(design, classifier, folds)
+    held_out_scores(design, classifier, folds)
     for fold, model in enumerate(models):
         X, y = design.X[folds.number != fold], design.y[folds.number != fold]
         limits = learned_limits(X, "auto")

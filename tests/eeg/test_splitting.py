@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 from mixnorm import GroupSVCCV
 from mixnorm.eeg import InOrder, honest_folds, prepare, simulated_recording
-from mixnorm.eeg.splitting import cross_validated_auc, fitted
+from mixnorm.eeg.splitting import auc_by_fold, fitted, held_out_scores
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_without_several_characters_the_folds_are_contiguous_blocks(design, char
 def test_auc_of_each_fold_is_that_of_a_fit_on_the_others(design, lda):
     folds = honest_folds(design, n_folds=3)
     seen = []
-    aucs = cross_validated_auc(design, lambda: lda, folds, seen.append)
+    aucs = auc_by_fold(design, held_out_scores(design, lambda: lda, folds, seen.append).score, folds)
     train, test = folds.number != 2, folds.number == 2
     scaler = design.preparation.scaler().fit(design.X[train])
     model = lda.fit(scaler.transform(design.X[train]), design.y[train])
@@ -76,7 +76,8 @@ def test_fold_without_a_class_has_no_auc(design, lda):
     folds = honest_folds(replace(design, character=np.full(720, -1)))
     y = design.y.copy()
     y[folds.number == 1] = 0
-    aucs = cross_validated_auc(replace(design, y=y), lambda: lda, folds)
+    design = replace(design, y=y)
+    aucs = auc_by_fold(design, held_out_scores(design, lambda: lda, folds).score, folds)
     assert aucs[1] is None
     assert all(auc is not None for auc in aucs[2:])
 

@@ -102,10 +102,6 @@ class Groups:
         """The features of every group in order, (G, r); None where groups are of unequal size."""
         return None if (self.sizes != self.sizes[0]).any() else np.stack(self.members)
 
-    def over_subjects(self, n_subjects: int) -> "Groups":
-        """Return the partition of W (T, d) flattened, one group holding a sensor's coefficients of all subjects."""
-        return self if n_subjects == 1 else Groups(self.labels.copy(), np.tile(self.index, n_subjects))
-
     def only(self, kept: np.ndarray) -> "Groups":
         """Return the partition of the features of some groups, a mask (G,), alone."""
         place = np.cumsum(kept) - 1

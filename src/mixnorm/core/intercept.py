@@ -58,9 +58,9 @@ def solve_intercept(loss: SquaredHinge, scores: Array, y: Array, weight: Array, 
         Where to start.
     """
     # Along a path the intercept before is a good start; a bracket would cost two more passes over the trials.
-    b, still = _newton(loss, scores, y, weight, b, _PLAIN_ITER, (None, None))
+    b, still = _newton(loss, scores, y, weight, b)
     if bool(namespace(b).any(still)):
-        b, _ = _newton(loss, scores, y, weight, b, _MAX_ITER, _bracket(scores, y, weight))
+        b, _ = _newton(loss, scores, y, weight, b, _bracket(scores, y, weight))
     return b
 
 
@@ -79,21 +79,23 @@ def balance(a: Array, y: Array) -> Array:
     return a * xp.where(own > 0, least / xp.where(own > 0, own, 1.0), 0.0)
 
 
-def _newton(loss, scores, y, weight, b, max_iter: int, bracket) -> tuple[Array, Array]:
+def _newton(
+    loss: SquaredHinge, scores: Array, y: Array, weight: Array, b: Array, bracket: tuple[Array, Array] | None = None
+) -> tuple[Array, Array]:
     """Newton steps, inside a bracket if there is one; return b and where it still moves."""
     xp = namespace(scores)
     # Newton's steps on a piecewise linear derivative can go back and forth between two pieces; the bracket ends that.
-    low, high = bracket
-    if low is not None:
+    if bracket is not None:
+        low, high = bracket
         b = xp.minimum(xp.maximum(b, low), high)
-    for _ in range(max_iter):
+    for _ in range(_PLAIN_ITER if bracket is None else _MAX_ITER):
         margins = y * (scores + b[..., None, :])
         a = loss.dual_variable(margins, weight)
         pull = xp.sum(a * y, axis=-2)  # minus the derivative in b: positive where b is too small
         # 0 where all trials are beyond the margin: any intercept there is a minimiser, and the step is 0.
         slope = xp.sum(weight * loss.curvature(margins), axis=-2)
         step = b + pull / xp.where(slope > 0, slope, 1.0)
-        if low is not None:
+        if bracket is not None:
             low, high = xp.where(pull > 0, b, low), xp.where(pull < 0, b, high)
             # Halved also where the step ends on the bracket: from end to end and back it would go forever.
             step = xp.where((step == b) | ((step > low) & (step < high)), step, (low + high) / 2)

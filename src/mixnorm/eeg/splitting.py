@@ -154,16 +154,6 @@ def fitted(classifier: Any, X: NDArray[np.float64], y: NDArray[np.int64], groups
     return classifier.fit(X, y, groups=groups) if splits else classifier.fit(X, y)
 
 
-def cross_validated_auc(
-    design: Design,
-    make_classifier: Callable[[], Any],
-    folds: Folds,
-    progress: Callable[[int], None] | None = None,
-) -> list[float | None]:
-    """Held-out AUC of each fold; the scaler is fitted on each training set. None where a class is missing."""
-    return auc_by_fold(design, held_out_scores(design, make_classifier, folds, progress).score, folds)
-
-
 class HeldOutScores(NamedTuple):
     """Scores (n,) of trials by classifiers that were not trained on them, and probabilities of a target; NaN: none.
 

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from mixnorm.core.problem import Stack
 from mixnorm.estimators.elimination import check_strategy, elimination_noise, elimination_order
-from mixnorm.estimators.entry import entry_order
+from mixnorm.estimators.entry_order import entry_order
 from mixnorm.estimators.inputs import class_balance, encode_labels, read_fit
 from mixnorm.estimators.objective import Objective, as_noise
 from mixnorm.estimators.quadratic import check_enough_trials

@@ -8,7 +8,7 @@ from mixnorm.eeg.readers.guard import require
 from mixnorm.study import METHODS
 
 # The colours of Okabe and Ito, which people with a colour vision deficiency can tell apart
-ORANGE, BLUE, GREEN, PINK, BLACK = COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#000000")
+ORANGE, BLUE, *_ = COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#000000")
 GREY = "#9a9a9a"
 MARKERS = "os^Dv"
 # The same and more for the methods of studies. The numbers of colours and of markers have no common divisor: each of

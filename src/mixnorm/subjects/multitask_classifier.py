@@ -151,9 +151,15 @@ class MultiTaskClassifier(SubjectClassifier):
 
     def _adaptation(self, trials: Trials, signs: np.ndarray | None, beta: np.ndarray) -> AdaptationProblem:
         """Return the problem of one subject with group weights beta (G,); its prior is set later."""
-        how = Objective.without_noise(self, self.q), SolverOptions.of(self)
-        signs = np.zeros(len(trials.matrix)) if signs is None else signs
-        return AdaptationProblem(*how, trials, signs, self.mean_coef_, self._alpha(), beta)
+        return AdaptationProblem(
+            Objective.without_noise(self, self.q),
+            SolverOptions.of(self),
+            trials,
+            signs=np.zeros(len(trials.matrix)) if signs is None else signs,
+            center=self.mean_coef_,
+            alpha=self._alpha(),
+            group_weights=beta,
+        )
 
     def _prior(self) -> Prior:
         """Return what a new subject takes over from the subjects of the joint problem."""
@@ -270,10 +276,16 @@ class MultiTaskClassifier(SubjectClassifier):
         def weigh(data: SubjectTrials, mask: np.ndarray) -> np.ndarray:
             return self._balanced(data, data.weights * mask)
 
-        cell = self._alpha(), self._similarity()
-        how = self._objective(self._ridge()), SolverOptions.of(self)
-        noise = "kronecker" if self.align else self.noise
-        found = Rehearsal(*how, joint, self._group_weights, *cell, weigh, noise).run()
+        found = Rehearsal(
+            self._objective(self._ridge()),
+            SolverOptions.of(self),
+            joint,
+            self._group_weights,
+            alpha=self._alpha(),
+            similarity=self._similarity(),
+            weigh=weigh,
+            noise="kronecker" if self.align else self.noise,
+        ).run()
         if found is not None:
             self.newcomer_trials_, self.newcomer_gains_ = found.sizes, found.gains
             self.transfer_auc_, self._trials_of_mean = float(found.transferred.mean()), found.trials_of_mean

@@ -155,9 +155,16 @@ class Rehearsal:
 
     def _placed(self, own: SubjectTrials, others: "_Others", mask: np.ndarray) -> Placed:
         """Return the problem of a subject, regularised towards the others in the noise of the trials in a mask."""
-        nowhere = np.zeros(own.trials.matrix.shape[1])
-        how = self.objective, self.options, own.trials, own.signs, nowhere, others.alpha, others.group_weights
-        problem = AdaptationProblem(*how, rough=True)
+        problem = AdaptationProblem(
+            self.objective,
+            self.options,
+            own.trials,
+            own.signs,
+            center=np.zeros(own.trials.matrix.shape[1]),  # `place` sets it
+            alpha=others.alpha,
+            group_weights=others.group_weights,
+            rough=True,
+        )
         return others.prior.place(problem, own.trials.matrix[mask], own.signs[mask])
 
 

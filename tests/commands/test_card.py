@@ -11,8 +11,10 @@ from mixnorm import GroupSVC, load, save
 from mixnorm.commands.card import card
 from mixnorm.commands.info import info
 from mixnorm.commands.train import train
-from mixnorm.eeg import ChannelScaler, Decoder, simulated_recording, to_raw
+from mixnorm.eeg import ChannelScaler, Decoder, Preparation, StreamDecoder, simulated_recording, to_raw
 from mixnorm.eeg.training import CalibrationBin, calibration_bins
+from mixnorm.report.card import as_markdown, card_sections
+from mixnorm.report.model_facts import model_facts
 
 pytest.importorskip("mne")
 
@@ -101,6 +103,24 @@ def test_card_is_one_html_file_and_names_cannot_become_html(trained, tmp_path):
     assert "&lt;b&gt;Fz" in page
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
     assert "\\<b>Fz|\\`" in run(card, tmp_path / "m.mixnorm").stdout
+
+
+@pytest.mark.parametrize(
+    "preparation, said, streams",
+    [
+        (Preparation(phase="causal"), "It can run on a stream.", True),
+        (Preparation(phase="zero"), "Its zero-phase filter needs later samples", False),
+        (Preparation.preset("epochs"), "it cannot run on a stream", False),
+    ],
+)
+def test_card_says_whether_the_model_can_run_on_a_stream(trained, preparation, said, streams):
+    decoder = replace(load(trained[0]), preparation=preparation)
+    if not streams:
+        with pytest.raises(ValueError, match=r"cannot run on a stream"):
+            StreamDecoder(decoder)
+    text = as_markdown("m", card_sections(decoder, model_facts(trained[0])))
+    assert said in text
+    assert ("mixnorm stream" in text) == streams
 
 
 def test_card_says_what_is_not_known_and_where_it_cannot_be_written(tmp_path):

@@ -264,6 +264,11 @@ class Preparation:
         """
         return replace(self, **changes)
 
+    @property
+    def is_causal(self) -> bool:
+        """Whether no sample depends on later ones: nothing is filtered, or the filter is causal."""
+        return self.band is None or self.phase == "causal"
+
     def scaler(self) -> ChannelScaler:
         """The transformer that learns scaling, clipping and rejection on training trials.
 

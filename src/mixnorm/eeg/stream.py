@@ -103,7 +103,7 @@ class StreamDecoder:
         preparation = decoder.preparation
         if preparation.window is None:
             raise ValueError("A model of epochs without a window cannot run on a stream: train it on a recording.")
-        if preparation.phase != "causal" and preparation.band is not None:
+        if not preparation.is_causal:
             raise ValueError("A zero-phase filter cannot run on a stream: train with a preparation of phase='causal'.")
         if unit not in UNITS:
             raise ValueError(

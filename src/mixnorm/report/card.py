@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from mixnorm.eeg import Decoder, electrode_positions
+from mixnorm.eeg import Decoder, Preparation, electrode_positions
 from mixnorm.report.heads import places
 from mixnorm.report.model_facts import decoder_facts
 from mixnorm.report.safe_text import for_terminal
@@ -38,7 +38,7 @@ def card_sections(decoder: Decoder, facts: Mapping[str, Any]) -> list[Section]:
         Section("Electrodes", (_electrodes(decoder),), drawn=True),
         Section("Classifier", (), _classifier_table(decoder)),
         Section("Versions", (), (("package", "version"), *sorted(facts["versions"].items()))),
-        Section("How to use it", (), code=_usage(facts["file"], facts)),
+        Section("How to use it", (), code=_usage(facts["file"], decoder.preparation)),
     ]
 
 
@@ -48,8 +48,12 @@ def _purpose(decoder: Decoder) -> Iterable[str]:
     rate = f"{decoder.sfreq:g} Hz" if decoder.sfreq == decoder.sfreq else "epochs"
     needed = ", ".join(decoder.ch_names)
     yield f"Input: {len(decoder.ch_names)} channels in µV at {rate} ({needed})."
-    causal = decoder.preparation.band is None or decoder.preparation.phase == "causal"
-    yield "It can run on a stream." if causal else "Its zero-phase filter needs later samples: for recordings only."
+    if decoder.preparation.window is None:
+        yield "It was trained on epochs and scores epochs only: it cannot run on a stream."
+    elif not decoder.preparation.is_causal:
+        yield "Its zero-phase filter needs later samples: for recordings only."
+    else:
+        yield "It can run on a stream."
 
 
 def _recordings(decoder: Decoder) -> Iterable[str]:
@@ -120,8 +124,8 @@ def _electrodes(decoder: Decoder) -> str:
     return f"{len(chosen)} of {len(decoder.feature_names)} electrodes have a weight: {', '.join(chosen)}."
 
 
-def _usage(name: str, facts: Mapping[str, Any]) -> str:
-    live = f"\nmixnorm stream {name}" if facts["causal"] else ""
+def _usage(name: str, preparation: Preparation) -> str:
+    live = f"\nmixnorm stream {name}" if preparation.is_causal and preparation.window is not None else ""
     return f'mixnorm predict {name} RECORDING{live}\n\nfrom mixnorm import load\ndecoder = load("{name}")'
 
 

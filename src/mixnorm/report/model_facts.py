@@ -20,7 +20,7 @@ def model_facts(path: Path) -> dict[str, Any]:
     `class`, `versions` and `file` always; for a decoder `electrodes`, `ch_names`, `sfreq`, `times`, `preparation`,
     `classifier` and `training`; for an estimator its parameters and sizes; for a pipeline its `steps`.
     """
-    # Versions stand in the header of the file alone; `load` does not keep them.
+    # The file is opened twice: versions stand in the header of the file alone; `load` does not keep them.
     header, _ = read_archive(path)
     model = load(path)
     facts = {"file": path.name, "bytes": path.stat().st_size, "class": header["class"], "versions": header["versions"]}
@@ -44,7 +44,7 @@ def decoder_facts(decoder: Decoder) -> dict[str, Any]:
         "sfreq": None if np.isnan(decoder.sfreq) else decoder.sfreq,
         "unit": "µV",
         "times": decoder.times.tolist(),
-        "causal": decoder.preparation.band is None or decoder.preparation.phase == "causal",
+        "causal": decoder.preparation.is_causal,
         "preparation": decoder.preparation.to_dict(),
         "classifier": {"class": type(decoder.classifier).__name__, **estimator_facts(decoder.classifier)},
         "training": None if decoder.training is None else decoder.training.to_dict(),
@@ -74,4 +74,5 @@ def _step(step: Any) -> dict[str, Any]:
 
 
 def _is_plain(value: Any) -> bool:
+    # Arrays, splitters and scorers have no short form, and JSON has none for them at all.
     return value is None or isinstance(value, bool | int | float | str)

@@ -190,7 +190,7 @@ def _check(decoder: Decoder, without_clipping: bool) -> None:
     if preparation.window is None:
         raise ExportError("the model was trained on epochs without a window; train it on a continuous recording")
     band, family = preparation.band, preparation.family
-    if band is not None and preparation.phase != "causal":
+    if not preparation.is_causal:
         raise ExportError("BCI2000 has no zero-phase filter; train the model with the preset 'bci2000'")
     if band is not None and (family == "chebyshev1" or (family == "butterworth" and None not in band)):
         kind = {"chebyshev1": "Chebyshev filter", "butterworth": "Butterworth band-pass"}[family]

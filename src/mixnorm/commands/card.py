@@ -35,7 +35,8 @@ def card(model: Path, output: Path | None) -> None:
         if output.suffix == ".html":
             write_text(output, as_html(title, sections, drawing(decoder)))
         else:
-            # Markdown cannot contain a drawing; HTML does.
+            # Markdown cannot contain a drawing; HTML does. The drawing first: the card must not name a file that could
+            # not be written.
             picture = output.with_suffix(".svg")
             write_text(picture, drawing(decoder) + "\n")
             write_text(output, as_markdown(title, sections, picture.name))

@@ -31,7 +31,6 @@ def train_cohort(
     output: Path,
     prepared: dict[str, Any],
     n_folds: int | None,
-    n_sensors: int | None,
     reading: dict[str, Any],
     adapt: str | None = None,
 ) -> dict[str, Any]:
@@ -39,8 +38,6 @@ def train_cohort(
 
     With ``adapt``, the calibration recording of a new subject, the decoder of the new subject is saved in its place.
     """
-    if n_sensors is not None:
-        raise ValueError(f"--max-sensors cannot be used with --method {JOINT}, which uses all electrodes.")
     check_model_path(output)
     check_writable(output, "-o")
     runs = read_recordings(*recordings, **reading)
@@ -147,11 +144,15 @@ def decoder_for(model: Any, whose: SubjectOptions, recording: str, reading: dict
             raise ValueError(
                 "--save-adapted needs --adapt RECORDING, the calibration of a new subject, or --subject NAME."
             )
+        # before the adaptation, which can take minutes
         check_model_path(whose.save_adapted)
         check_writable(whose.save_adapted, "--save-adapted")
     if whose.adapt is not None:
         if whose.subject is not None:
-            raise ValueError("--subject and --adapt cannot be used together: a new subject is none of the model's.")
+            raise ValueError(
+                "--subject and --adapt cannot be used together: --subject names a subject of the model, --adapt "
+                "calibrates a new one."
+            )
         decoder = model.adapted(read_recordings(whose.adapt, **reading))
     else:
         decoder = _known_or_uncalibrated(model, whose.subject, recording, reading)
@@ -171,6 +172,7 @@ def _known_or_uncalibrated(
     # read here for the name of its subject, which says whose decoder is used
     runs = read_recordings(recording, **reading)
     names = {str(name) for run in runs for name in np.unique(np.asarray(run.subject))}
+    # Recordings of several subjects have no decoder of their own.
     if len(names) == 1 and (name := names.pop()) in model.subjects:
         return model.of_subject(name)
     click.echo(
@@ -202,6 +204,7 @@ def _held_out_aucs(design: Design, test: np.ndarray) -> dict[str, float | None]:
         if len(np.unique(held_out.y[mine])) < 2:
             found[name] = None
             continue
+        # by the scaler of the subject's own training trials: amplitudes differ between subjects
         scaled = model.scalers[name].transform(held_out.X[mine])
         scores = model.classifier.decision_function(scaled, subjects=name)
         found[name] = float(roc_auc_score(held_out.y[mine], scores))

@@ -32,6 +32,7 @@ from mixnorm.report.safe_text import for_json, for_terminal
 
 AnyRun = Recording | EpochedRecording
 
+#: In the order of the help.
 _READING = (
     click.option("--target", multiple=True, metavar="NAME", help="Name of a target event; may be repeated."),
     click.option("--nontarget", multiple=True, metavar="NAME", help="Name of a non-target event; may be repeated."),
@@ -48,7 +49,7 @@ _READING = (
 reject_option = click.option(
     "--reject",
     metavar="µV|auto",
-    callback=lambda *given: _limit(given[2]),
+    callback=lambda *given: _limit(given[2]),  # click gives the context, the parameter and the value
     help="Leave training trials out whose peak-to-peak value is beyond this limit [no limit].",
 )
 
@@ -99,6 +100,7 @@ def _span(_context: click.Context, _parameter: click.Parameter, given: str | Non
         start, stop = (float(edge) for edge in given.split(","))
     except ValueError:
         raise click.BadParameter(f"expected two times in seconds, such as 0,0.6, but got {given!r}.") from None
+    # `float` also reads "nan" and "inf"
     if not (math.isfinite(start) and math.isfinite(stop) and start < stop):
         raise click.BadParameter(f"the second time must be later than the first, but got {given!r}.")
     return start, stop
@@ -130,6 +132,7 @@ def samples_options(command: Callable) -> Callable:
 
 
 def _some(jobs: int) -> int:
+    # joblib refuses it too, but only when the first fit starts
     if jobs == 0:
         raise click.BadParameter("the number of processes must be at least 1, or -1 for one per core.")
     return jobs
@@ -223,7 +226,8 @@ def _handle_termination() -> dict[int, Any]:
     return {n: signal.signal(n, stop) for n in numbers if signal.getsignal(n) == signal.SIG_DFL}
 
 
-#: Advice that names Python arguments, and the same advice for the command line.
+#: Advice that names Python arguments, and the same advice for the command line. Recordings are read and checked by the
+#: package, whose messages name its arguments; a user of the command line knows options.
 _PHRASES = {
     "use the preset 'epochs' or a preparation with band=None": "use --preset epochs",
     "set window=(start, stop); choose another preparation": "use another --preset",
@@ -281,7 +285,7 @@ def check_writable(path: Path, option: str) -> None:
     if path.exists() and not path.is_file():
         if path.is_dir():
             raise ValueError(f"{path}: this is a folder, not a file; give another {option}.")
-        return  # a device or a pipe
+        return  # a device or a pipe, such as /dev/stdout
     if not path.absolute().parent.is_dir():
         raise ValueError(f"{path}: the folder {path.parent} does not exist; create it or give another {option}.")
     try:
@@ -307,6 +311,7 @@ def load_decoder(path: Path) -> Decoder:
 
 def print_json(document: dict[str, Any], output: Path | None = None) -> None:
     """Print one JSON object; NaN and infinite values become null."""
+    # `allow_nan=False` would find what `_plain` forgot: NaN is not JSON, and other programs refuse it.
     text = json.dumps(_plain(document), allow_nan=False, ensure_ascii=False, indent=2)
     if output is None:
         click.echo(for_json(text))

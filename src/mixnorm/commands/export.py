@@ -83,6 +83,7 @@ def _write_bci2000(
     except ExportError as error:
         raise ValueError(f"{error}; {said or '--check RECORDING says how much the scores would change'}.") from error
     write_text(output, exported.text)
+    # A model that does not clip loses nothing without it, and needs no note.
     left_out = [f"Clipping is left out: {said or 'scores of trials with large amplitudes change'}."]
     notes = [*exported.notes, *(left_out if clips(decoder) else [])]
     return {"constant": exported.constant, "notes": notes}
@@ -92,6 +93,7 @@ def _change(decoder: Decoder, check: str, options: dict[str, Any]) -> dict[str, 
     """How much scores of a recording change in BCI2000."""
     found = [score_change(decoder, run) for run in read_recordings(check, **read_options(options))]
     share, median, _ = np.mean(found, axis=0).tolist()
+    # not a mean: one run in which a score changes much would be hidden by the others
     largest = max(one.largest for one in found)
     return {"recording": check, "share_of_trials": share, "median_change_sd": median, "largest_change_sd": largest}
 

@@ -26,6 +26,7 @@ def info(model: Path, as_json: bool) -> None:
 
 
 def _lines(facts: dict[str, Any], indent: str = "") -> list[str]:
+    # Names and values come from a file, perhaps somebody else's, and may contain control characters of a terminal.
     lines = []
     for name, value in facts.items():
         if isinstance(value, dict):

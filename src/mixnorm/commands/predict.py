@@ -54,6 +54,7 @@ def predict(model: Path, recording: str, output: Path | None, as_json: bool, **o
     """Score every event of RECORDING with MODEL; positive scores indicate a target."""
     whose = SubjectOptions(options.pop("subject"), options.pop("adapt"), options.pop("save_adapted"))
     with messages():
+        # before the recordings are read, which can take minutes
         if output is not None:
             check_writable(output, "-o")
         decoder = decoder_for(load(model), whose, recording, read_options(options))

@@ -238,6 +238,7 @@ def _names(names: Iterable[str]) -> str:
 def _table(found: SelectionResult) -> list[str]:
     """All montages, as on the page."""
     recommended = found.recommended
+    # One montage can be both.
     marked = {sentences.label(recommended): recommended.n_sensors, "best": recommended.best_n_sensors}
     head = "electrodes  AUC    95 % interval   gain ± std. error  added electrode"
     return [head, *(_row(one, marked) for one in found.montages)]

@@ -116,7 +116,9 @@ def spell_command(
         runs = read_recordings(*recordings, **read_options(options))
         speller = _speller(matrix, runs)
         letters = None if prior is None else LetterPrior.from_file(prior, speller.symbols)
-        result = _result(decoder, runs, speller, stopping, letters, learner, times)
+        spelled = _spelled(decoder, runs, speller, stopping, letters, learner)
+        learned = None if learner is None else learner.n_learned
+        result = _result(spelled, speller, stopping, _timing(spelled, *times), learned)
         if figure is not None:
             _draw(result, figure)
     if as_json:
@@ -168,22 +170,26 @@ def _speller(matrix: str | None, runs: Sequence[Recording | EpochedRecording]) -
     return MATRICES[DEFAULT_MATRIX]
 
 
-def _result(
+def _spelled(
     decoder: Decoder,
     runs: Sequence[Recording | EpochedRecording],
     speller: Speller,
     stopping: Stopping,
     prior: LetterPrior | None,
     learner: LetterLearner | None,
-    times: tuple[float | None, float | None],
-) -> _Result:
+) -> list[Spelled]:
     spelled: list[Spelled] = []
     with progress(len(runs), "recordings") as bar:
         # one by one for the progress bar; characters do not go across recordings
         for run in runs:
             spelled += spell(decoder, [run], speller, stopping, prior, learner)
             bar.update()
-    timing = _timing(spelled, *times)
+    return spelled
+
+
+def _result(
+    spelled: list[Spelled], speller: Speller, stopping: Stopping, timing: Timing | None, learned: int | None
+) -> _Result:
     return _Result(
         speller,
         spelled,
@@ -192,7 +198,7 @@ def _result(
         accuracy_by_repetition(spelled, speller),
         rates_by_repetition(spelled, speller, timing),
         rates_by_threshold(spelled, speller, timing, stopping),
-        None if learner is None else learner.n_learned,
+        learned,
     )
 
 
@@ -216,6 +222,7 @@ def _document(result: _Result) -> dict[str, Any]:
         "true_text": "".join(one.true_symbol for one in result.spelled) if known else None,
         "matrix": result.speller.name,
         "characters": [_character(one, result.timing) for one in result.spelled],
+        # null where the true text is not known, which an empty list would not say
         "accuracy_by_repetition": result.accuracy,
         "by_repetition": result.by_repetition and [asdict(one) for one in result.by_repetition],
         "by_threshold": result.by_threshold and [asdict(one) for one in result.by_threshold],
@@ -229,6 +236,7 @@ def _character(one: Spelled, timing: Timing | None) -> dict[str, Any]:
     names = ("symbol", "probability", "runner_up", "runner_up_probability", "n_flashes", "n_repetitions", "stopped")
     return {
         **{name: getattr(one, name) for name in names},
+        # without the pause after it, in which nothing flashes; the rates of a whole text include it
         "seconds": None if timing is None else one.n_flashes * timing.interval,
         "true_symbol": one.true_symbol,
         "where": one.flashes.where,
@@ -267,6 +275,7 @@ def _rates_lines(title: str, found: Sequence[Rates]) -> list[str]:
 
 
 def _draw(result: _Result, path: Path) -> None:
+    # matplotlib is an extra, which is needed with --figure only
     from mixnorm.report.figures import save_figure
     from mixnorm.report.plots.letter_plots import LETTERS_SIZE, plot_letters
     from mixnorm.report.styles import figure_for_file
@@ -275,5 +284,6 @@ def _draw(result: _Result, path: Path) -> None:
         raise ValueError("--figure shows how many letters are right, but the true text is not known; leave it out.")
     axes = figure_for_file(LETTERS_SIZE)
     plot_letters(result.spelled, axes, speller=result.speller, stopping=result.stopping)
+    # Both formats are written, whichever the name ends in; a dot elsewhere in the name belongs to it.
     for file in save_figure(axes.figure, path.with_suffix("") if path.suffix in (".png", ".svg") else path):
         click.echo(f"Figure {file}", err=True)

@@ -86,6 +86,7 @@ class _Output:
         """Take scores; return the letters that are decided on now."""
         decided: list[LiveLetter] = []
         for one in scores:
+            # A session may last for hours: scores that are printed at once are not kept.
             if self.as_json:
                 self.scores.append(one)
             if self.speller is not None:
@@ -221,6 +222,7 @@ class _Live:
         self.tell(f"{why}; looking for the streams again")
         while True:
             try:
+                # Without the limit of --wait, which is for the start: an interruption may last long.
                 return self.connect(inf)
             except (ConnectionLost, RuntimeError, TimeoutError):
                 continue  # a stream went away again while it was being opened

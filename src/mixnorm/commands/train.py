@@ -135,8 +135,9 @@ def train(
                 raise ValueError(f"--adapt cannot be used with --method {method}; use --method {JOINT}.")
             method = JOINT
         if method == JOINT:
-            reading = read_options(options)
-            report = train_cohort(recordings, output, prepared, n_folds, n_sensors, reading, adapt)
+            if n_sensors is not None:
+                raise ValueError(f"--max-sensors cannot be used with --method {JOINT}, which uses all electrodes.")
+            report = train_cohort(recordings, output, prepared, n_folds, read_options(options), adapt)
             print_json(report) if as_json else click.echo(cohort_text(report))
             return
         # Names are checked before recordings are read, which can take minutes.

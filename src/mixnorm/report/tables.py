@@ -177,6 +177,7 @@ TABLE_FORMATS: dict[str, Callable[[Sheet], str] | None] = {
 def _csv(rows: Sequence[Row]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
+    # The fields of the rows and not the heads of the table: programs that read the file need names that stay.
     writer.writerow([column.name for column in fields(Row)])
     writer.writerows([_cell(value) for value in astuple(row)] for row in rows)
     return stream.getvalue().rstrip("\n")

@@ -80,6 +80,7 @@ def _draw_flashes(axes: Any, spelled: Sequence[Spelled], speller: Speller, stopp
     _draw_rates(axes, fixed, {"color": BLUE, "marker": "o", "label": "fixed number of repetitions"})
     _draw_rates(axes, early, {"color": ORANGE, "marker": "s", "label": "stopped at a probability"})
     axes.set_xlabel("Flashes per letter (mean)", fontsize=9)
+    # room for the numbers above points at 100 %
     axes.set_ylim(0, 108)
     axes.set_xlim(left=0)
     _write(axes, fixed, [f"{one.repetitions}" for one in fixed], -11)

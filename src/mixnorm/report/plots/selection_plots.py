@@ -141,6 +141,7 @@ def plot_auc_curve(selection: SelectionResult, axes: Any = None) -> Any:
             axes.fill_between(curve.n_sensors, *band, color=style["color"], alpha=0.15, linewidth=0)
     chosen = selection.chosen
     mark = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "color": ORANGE, "linestyle": ""}
+    # A ring around the point, which stays visible in it.
     axes.plot([chosen.n_sensors], _floats((chosen.auc,)), label=sentences.label(selection.recommended), **mark)
     axes.set_xlabel("Electrodes")
     axes.set_ylabel("AUC on held-out trials (band: 95 % interval)")

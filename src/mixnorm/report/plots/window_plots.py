@@ -150,6 +150,7 @@ def _in_ms(start: float, stop: float) -> str:
 def _draw_cells(axes: Any, norms: NDArray[np.float64]) -> None:
     """Coloured cells with a colour bar; those that are 0 are left empty, and a grid shows where they are."""
     n_rows, n_columns = norms.shape
+    # A model without sensors is drawn too: a row of empty cells, whose colours need some scale.
     limit = float(norms.max(initial=0.0)) or 1.0
     image = axes.imshow(
         np.ma.masked_equal(norms, 0.0) if n_rows else np.ma.masked_all((1, n_columns)),

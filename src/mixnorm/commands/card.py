@@ -18,7 +18,7 @@ from mixnorm.report.model_facts import model_facts
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Output file, .md or .html [Markdown on standard output].",
+    help="Output file, .md or .html [default: Markdown on standard output].",
 )
 def card(model: Path, output: Path | None) -> None:
     """Write a model card of MODEL: what it decodes, from which recordings, how well, and how to use it."""

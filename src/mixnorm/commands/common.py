@@ -40,17 +40,21 @@ _READING = (
     click.option("--ch-names", metavar="A,B,…", help="Channel names, for files that have none."),
     click.option("--sfreq", type=float, metavar="HZ", help="Sampling rate, for files that have none."),
     click.option(
-        "--recipe", metavar="KEY=NAME,…", help="Which variable of a .mat file, or stream of an XDF file, is what."
+        "--recipe",
+        metavar="KEY=NAME,…",
+        help="Names of the variables of a .mat file (signal=…, labels=…), or of the streams of an XDF file.",
     ),
-    click.option("--max-gib", type=float, default=4.0, show_default=True, help="The most data of one file, in GiB."),
-    click.option("--use-bads", is_flag=True, help="Use channels and stretches that the file marks as bad."),
+    click.option(
+        "--max-gib", type=float, default=4.0, show_default=True, help="Largest size of the data of one file, in GiB."
+    ),
+    click.option("--use-bads", is_flag=True, help="Use channels and segments that the file marks as bad."),
 )
 
 reject_option = click.option(
     "--reject",
     metavar="µV|auto",
     callback=lambda *given: _limit(given[2]),  # click gives the context, the parameter and the value
-    help="Leave training trials out whose peak-to-peak value is beyond this limit [no limit].",
+    help="Leave out training trials whose peak-to-peak value is beyond this limit [default: no limit].",
 )
 
 subjects_option = click.option("--subjects", metavar="A,B,…", help="Name of the subject of each recording, in order.")
@@ -58,7 +62,7 @@ folds_option = click.option(
     "--folds",
     "n_folds",
     type=click.IntRange(2),
-    help="Number of folds of characters or blocks [5, or fewer where there are fewer characters].",
+    help="Number of folds of characters or blocks [default: 5, or fewer if there are fewer characters].",
 )
 jobs_option = click.option(
     "--jobs",

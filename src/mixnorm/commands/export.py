@@ -29,11 +29,14 @@ SUFFIXES = {"onnx": ".onnx", "bci2000": ".prm"}
 @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--to", "program", type=click.Choice(list(SUFFIXES)), required=True, help="Format to write.")
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Output file [MODEL with .onnx or .prm]."
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Output file [default: MODEL with .onnx or .prm].",
 )
-@click.option("--without-clipping", is_flag=True, help="For bci2000: leave out the limits of amplitudes.")
+@click.option("--without-clipping", is_flag=True, help="For bci2000: leave out the clipping of amplitudes.")
 @click.option(
-    "--check", metavar="RECORDING", help="For bci2000: say how much leaving out clipping changes the scores."
+    "--check", metavar="RECORDING", help="For bci2000: print how much the scores of this recording would change."
 )
 @reading_options
 @json_option

@@ -78,7 +78,16 @@ def main() -> None:
         "mixnorm",
         help="Which EEG electrodes does a brain-computer interface need?",
         no_args_is_help=True,
-        params=[click.Option(["--version"], is_flag=True, expose_value=False, is_eager=True, callback=_version)],
+        params=[
+            click.Option(
+                ["--version"],
+                is_flag=True,
+                expose_value=False,
+                is_eager=True,
+                callback=_version,
+                help="Show the version and exit.",
+            )
+        ],
     )()
 
 

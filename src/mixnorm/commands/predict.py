@@ -38,9 +38,9 @@ COLUMNS = ("recording", "onset", "stimulus", "character", "target", "score", "re
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Output file [standard output].",
+    help="Output file [default: standard output].",
 )
-@click.option("--subject", help="Subject of a model of several subjects [the subject that RECORDING names].")
+@click.option("--subject", help="Subject of a model of several subjects [default: the subject that RECORDING names].")
 @click.option("--adapt", metavar="RECORDING", help="Calibration recording of a new subject, with labels or without.")
 @click.option(
     "--save-adapted",

@@ -19,9 +19,18 @@ from mixnorm.study.letters import letters_to_json
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--partial", is_flag=True, help="Report an incomplete study and list what is missing.")
-@click.option("--format", "form", type=click.Choice(list(TABLE_FORMATS)), default="text", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(TABLE_FORMATS)),
+    default="text",
+    show_default=True,
+    help="Format of the table that is printed.",
+)
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw figures as PNG and SVG.")
-@click.option("--out", type=click.Path(path_type=Path), help="Output folder [FOLDER/report; for a selection: FOLDER].")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Output folder [default: FOLDER/report; for a selection, FOLDER]."
+)
 @json_option
 def report(folder: Path, partial: bool, form: str, figures: bool, out: Path | None, as_json: bool) -> None:
     """Show the table of the study in FOLDER, and write all tables and figures.

@@ -59,7 +59,7 @@ _ABOUT_OUTPUT = ("sensors", "out", "resamplings", "compare", "figures", "decoder
     "--sensors",
     type=click.IntRange(1),
     metavar="K",
-    help="Number of electrodes [default: the smallest montage near the best].",
+    help="Number of electrodes [default: the smallest montage whose AUC is near the best].",
 )
 @click.option("--keep", metavar="A,B,…", help="Electrodes to include in every montage.")
 @click.option("--forbid", metavar="A,B,…", help="Electrodes to exclude.")
@@ -68,7 +68,7 @@ _ABOUT_OUTPUT = ("sensors", "out", "resamplings", "compare", "figures", "decoder
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with the costs of electrodes: lines of NAME COST, or JSON. Other electrodes cost 1.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Results folder [mixnorm-results/select-NAME].")
+@click.option("--out", type=click.Path(path_type=Path), help="Output folder [default: mixnorm-results/select-NAME].")
 @click.option("--preset", type=click.Choice(list(PRESETS)), help="Preparation [default: by file type].")
 @reject_option
 @samples_options

@@ -65,13 +65,13 @@ class _Result:
 @click.option(
     "--matrix",
     metavar="NAME|FILE.toml",
-    help=f"Symbols and flash codes: {', '.join(MATRICES)}, or a file [from the letters of the recording, else "
+    help=f"Symbols and flash codes: {', '.join(MATRICES)}, or a file [default: by the letters of the recording, else "
     f"{DEFAULT_MATRIX}].",
 )
 @click.option(
     "--prior",
     type=click.Path(exists=True, dir_okay=False),
-    help="Text file from which it is estimated how likely letters are after each other.",
+    help="Text file, from which it is estimated how likely each letter is after the one before.",
 )
 @click.option(
     "--learn",
@@ -84,13 +84,21 @@ class _Result:
 @click.option("--repetitions", type=click.IntRange(1), help="Use this many complete repetitions of every character.")
 @click.option("--stop", type=float, metavar="P", help="Stop when a symbol has this probability, for example 0.95.")
 @click.option(
-    "--min-repetitions", type=click.IntRange(1), default=1, show_default=True, help="Least number for --stop."
+    "--min-repetitions",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Smallest number of repetitions with --stop.",
 )
-@click.option("--max-repetitions", type=click.IntRange(1), help="Greatest number for --stop [all].")
-@click.option("--interval", type=float, metavar="S", help="Seconds between flashes, for epochs, which have no times.")
-@click.option("--pause", type=float, metavar="S", help="Seconds between characters [as recorded; 0 for epochs].")
 @click.option(
-    "--figure", type=click.Path(dir_okay=False, path_type=Path), help="Figure of the letters right (PNG and SVG)."
+    "--max-repetitions", type=click.IntRange(1), help="Largest number of repetitions with --stop [default: all]."
+)
+@click.option("--interval", type=float, metavar="S", help="Seconds between flashes, for epochs, which have no times.")
+@click.option(
+    "--pause", type=float, metavar="S", help="Seconds between characters [default: as recorded; 0 for epochs]."
+)
+@click.option(
+    "--figure", type=click.Path(dir_okay=False, path_type=Path), help="Draw how many letters are right (PNG and SVG)."
 )
 @click.option("--unlabelled", is_flag=True, help="Use every stimulus, with or without a label.")
 @reading_options

@@ -28,20 +28,46 @@ _POLL, _SILENT = 0.05, 5.0
 
 @click.command()
 @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--eeg", "eeg_name", metavar="NAME", help="Name of the EEG stream [the only one of type EEG].")
-@click.option("--markers", "marker_name", metavar="NAME", help="Name of the marker stream [the only one].")
-@click.option("--event", "events", multiple=True, metavar="NAME", help="Marker to score; may be repeated [all].")
-@click.option("--unit", type=click.Choice(list(UNITS)), help="Unit of the EEG [what the stream says].")
+@click.option("--eeg", "eeg_name", metavar="NAME", help="Name of the EEG stream [default: the only one of type EEG].")
+@click.option("--markers", "marker_name", metavar="NAME", help="Name of the marker stream [default: the only one].")
+@click.option(
+    "--event", "events", multiple=True, metavar="NAME", help="Marker to score; may be repeated [default: all]."
+)
+@click.option("--unit", type=click.Choice(list(UNITS)), help="Unit of the EEG [default: that of the stream].")
 @click.option("--marker-delay", type=float, metavar="MS", help="Milliseconds to add to the times of markers.")
 @click.option("--wait", default=60.0, show_default=True, metavar="S", help="How long to wait for streams and markers.")
-@click.option("--seconds", type=float, metavar="S", help="Stop after this time [on Ctrl+C].")
-@click.option("--log", type=click.Path(dir_okay=False, path_type=Path), help="Log file, for --replay.")
+@click.option("--seconds", type=float, metavar="S", help="Stop after this time [default: on Ctrl+C].")
 @click.option(
-    "--replay", "replayed", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Score a log again."
+    "--log", type=click.Path(dir_okay=False, path_type=Path), help="Write what arrives, and the scores, to this file."
 )
-@click.option("--spell", "matrix", metavar="NAME|FILE.toml", help=f"Print letters of a matrix: {', '.join(MATRICES)}.")
-@click.option("--stop", type=float, default=0.95, show_default=True, metavar="P", help="Probability of a letter.")
-@click.option("--pause", type=float, default=2.0, show_default=True, metavar="S", help="Pause between two letters.")
+@click.option(
+    "--replay",
+    "replayed",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Score a file of --log again.",
+)
+@click.option(
+    "--spell",
+    "matrix",
+    metavar="NAME|FILE.toml",
+    help=f"Print letters instead of scores; the matrix: {', '.join(MATRICES)}, or a file.",
+)
+@click.option(
+    "--stop",
+    type=float,
+    default=0.95,
+    show_default=True,
+    metavar="P",
+    help="Decide on a letter when it has this probability.",
+)
+@click.option(
+    "--pause",
+    type=float,
+    default=2.0,
+    show_default=True,
+    metavar="S",
+    help="Pause that ends a character, if markers do not say where it ends.",
+)
 @json_option
 def stream(model: Path, as_json: bool, replayed: Path | None, log: Path | None, **asked: Any) -> None:
     """Score the markers of a running EEG stream with MODEL; positive scores indicate a target.

@@ -32,12 +32,18 @@ _MOST_LINES = 10
     "but units failed or fits did not converge."
 )
 @click.argument("plan")
-@click.option("--out", type=click.Path(path_type=Path), help="Output folder [mixnorm-results/NAME].")
-@click.option("--splits", type=click.IntRange(1), help="Number of splits [that of the plan].")
-@click.option("--methods", metavar="A,B,…", help="Methods to compare [those of the plan].")
-@click.option("--seed", type=click.IntRange(0), help="Random seed [that of the plan].")
+@click.option("--out", type=click.Path(path_type=Path), help="Output folder [default: mixnorm-results/NAME].")
+@click.option("--splits", type=click.IntRange(1), help="Number of splits [default: that of the plan].")
+@click.option("--methods", metavar="A,B,…", help="Methods to compare [default: those of the plan].")
+@click.option("--seed", type=click.IntRange(0), help="Random seed [default: that of the plan].")
 @jobs_option
-@click.option("--backend", type=click.Choice(["joblib", "dask"]), default="joblib", show_default=True)
+@click.option(
+    "--backend",
+    type=click.Choice(["joblib", "dask"]),
+    default="joblib",
+    show_default=True,
+    help="Compute on this machine (joblib) or on a cluster (dask).",
+)
 @click.option("--address", metavar="tcp://HOST:PORT", help="Address of the scheduler, for --backend dask.")
 @click.option("--device", metavar="cuda", help="Fit many units at once on a GPU; needs PyTorch or CuPy.")
 @json_option

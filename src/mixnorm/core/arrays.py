@@ -1,4 +1,4 @@
-"""The few array-API helpers that the numerical ring shares.
+"""The few array-API helpers that all numerical code shares.
 
 scikit-learn ships array-api-compat, so that the core needs nothing else to run on NumPy, PyTorch and CuPy.
 """

@@ -96,7 +96,7 @@ class Conditioned:
 
 
 def condition(stack: Stack) -> Conditioned:
-    """Return the problems of a stack in units that floating point likes; the stack itself where it is so already."""
+    """Return the problems of a stack in units in which few digits are lost; the stack itself if it has such units."""
     stack = _without_idle_metric(stack)
     # One set of offsets for all folds: otherwise every problem would need trials of its own.
     weight = namespace(stack.X).sum(stack.trial_weight, axis=-1)  # of a trial in any of the problems, (B, T, n)
@@ -171,7 +171,7 @@ def _without_rounding(found: Conditioned, weight: Array, offsets: Array) -> Cond
 
 
 def _without_idle_metric(stack: Stack) -> Stack:
-    """Drop the metric where no term uses it: there is nobody to be similar to, and no ridge."""
+    """Drop the metric where no term uses it: there is one subject without a centre, and no ridge."""
     if stack.has_quadratic or stack.metric is None:
         return stack
     return replace(stack, metric=None)

@@ -53,7 +53,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             # file.
             os.fsync(file.fileno())
             if os.name != "nt":
-                # Renamed while its lock is held: nobody takes it for a leftover.
+                # Renamed while its lock is held, so that no other process takes it for a leftover.
                 os.replace(part, path)
         if os.name == "nt":  # pragma: no cover - Windows renames no file that is open
             os.replace(part, path)
@@ -97,7 +97,7 @@ def try_lock(handle: int) -> bool:
         import msvcrt
 
         try:
-            # Windows lets nobody read what is locked: a byte beyond the end, so that the content can be read.
+            # On Windows no process can read what is locked: a byte beyond the end, so that the content can be read.
             os.lseek(handle, 1 << 30, os.SEEK_SET)
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         except OSError:

@@ -99,7 +99,7 @@ def _newton(
             low, high = xp.where(pull > 0, b, low), xp.where(pull < 0, b, high)
             # Halved also where the step ends on the bracket: from end to end and back it would go forever.
             step = xp.where((step == b) | ((step > low) & (step < high)), step, (low + high) / 2)
-        # below that is the rounding of the sum itself, which would be chased for dozens of iterations
+        # below that is the rounding of the sum itself, on which dozens of iterations would be spent
         still = (xp.abs(pull) > 2e-15 * xp.sum(a, axis=-2)) & (step != b)
         b = xp.where(still, step, b)
         if not bool(xp.any(still)):

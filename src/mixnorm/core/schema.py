@@ -305,7 +305,7 @@ class Array:
                 return f"must have the axes {self._axes()}, but its shape is {value.shape}"
             if isinstance(axis, str) and found.setdefault(axis, length) != length:
                 return f"must have the axes {self._axes()}, but its shape is {value.shape}"
-        # Letters are noted only after the whole shape fits, so that a wrong array does not blame the next one.
+        # Letters are noted only after the whole shape fits; otherwise an error would name the next array.
         for letter, length in found.items():
             if sizes.get(letter, length) != length:
                 known = f"{letter} = {sizes[letter]}"

@@ -7,7 +7,7 @@ both normal. With the share ρ of u in the variance σ², n_c flashes of the cod
     L_c = a Σ_j (score_j − m) / (1 + (n_c − 1) ρ),     a = (μ₁ − μ₀)/σ²,  m = (μ₀ + μ₁)/2,
 
 and P(symbol | flashes) ∝ prior(symbol) · exp(Σ L_c over the codes that light it). ρ = 0 is the product of the ratios
-of independent flashes. It promises more than it keeps: responses to neighbouring flashes overlap, and attention
+of independent flashes. Its probabilities are too high: responses to neighbouring flashes overlap, and attention
 changes from character to character.
 """
 

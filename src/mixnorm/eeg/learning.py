@@ -1,6 +1,6 @@
 r"""Learning while spelling: the classifier of a decoder is fitted again with the characters spelled so far.
 
-Nobody says what was spelled, but every character has flashes of targets and of non-targets, and its posterior says
+It is not known what was spelled, but every character has flashes of targets and of non-targets, and its posterior says
 which are which. After every character, one step of expectation–maximisation is taken. E: with the classifier so far,
 flash j of a spelled character c is a target with the probability
 

@@ -39,7 +39,7 @@ def _is_one(source: Any) -> bool:
 
 
 def _say_what_is_new(recording: Recording | EpochedRecording, given: Sequence[Any]) -> None:
-    """Warn of channels that were left out just now: nobody has seen the notes of a recording that was made here."""
+    """Warn of channels that were left out just now: the notes of a recording that was made here were not shown yet."""
     # A recording that the user read before has notes, and has shown them; a second warning would repeat them.
     read = [one for one in given if isinstance(one, Recording | EpochedRecording) and one.source == recording.source]
     known = {name for one in read for name in one.excluded}

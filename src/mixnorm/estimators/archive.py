@@ -1,6 +1,6 @@
 """The container of model files: a zip of a JSON header and plain arrays, read within fixed limits.
 
-Nothing that the file says about itself is believed before it is checked. Sizes that the zip declares are ignored: a
+Nothing that the file says about itself is used before it is checked. Sizes that the zip declares are ignored: a
 member is decompressed piece by piece up to a limit. The description of an array is matched against what `numpy.save`
 writes and never evaluated. So a file cannot use more memory than `MOST_BYTES` (and the little of the header), whatever
 it contains.

@@ -57,7 +57,7 @@ def reasons_without_letters(results: Results) -> list[str]:
     """One sentence for every data set of recordings whose letters are not known, and why."""
     sentences = []
     for dataset in results.plan.datasets:
-        if dataset.drawn:  # simulated trials are not those of a speller, and nobody expects letters
+        if dataset.drawn:  # simulated trials are not those of a speller, and have no letters
             continue
         own = [record for record in results.records if record["dataset"] == dataset.name]
         why = {record.get("no_letters") for record in own}

@@ -76,7 +76,7 @@ class Store:
             file.truncate()
             file.write(str(os.getpid()).encode())
             file.flush()
-            # With the lock held nobody else writes here: every part is that of a killed run.
+            # With the lock held no other process writes here: every part is that of a killed run.
             for leftover in (*self.folder.glob(".*.part"), *self._results.glob(".*.part")):
                 leftover.unlink(missing_ok=True)
             yield

@@ -71,7 +71,7 @@ class LiveSpeller:
 
     def _is_next(self, time: float, tag: int) -> bool:
         if tag != UNKNOWN or self._tag != UNKNOWN:
-            # A marker that names its character is believed, however long the pause was.
+            # A marker that names its character decides, however long the pause was.
             return tag != self._tag
         return abs(time - self._last) > self._pause
 

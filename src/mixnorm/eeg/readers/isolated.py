@@ -1,9 +1,9 @@
 """Read a file in a process of its own, with a limit on time and memory.
 
-SciPy and MNE are written for honest files. A damaged or hostile one can end the process (20,000 nested cells overflow
-the stack inside SciPy), loop without end or take all memory. Such a file ends a worker process here, and the user gets
-a `RecordingError`. The worker is started once and reads one file after another, so that a second file costs nothing
-but the copy of its signal. Arrays come back through a pipe, as they lie in memory (see `wire`).
+SciPy and MNE are written for undamaged files. A damaged or hostile one can end the process (20,000 nested cells
+overflow the stack inside SciPy), loop without end or take all memory. Such a file ends a worker process here, and the
+user gets a `RecordingError`. The worker is started once and reads one file after another, so that a second file costs
+nothing but the copy of its signal. Arrays come back through a pipe, as they lie in memory (see `wire`).
 
 Where the system cannot limit memory (Windows; macOS knows the limit and ignores it) the limit on time and the separate
 process remain.
@@ -33,7 +33,7 @@ from mixnorm.eeg.recording import EpochedRecording, Recording, RecordingError
 #: floats of eight bytes, and while an array is turned round there are two of them.
 BASE_BYTES = 512 * 2**20
 BYTES_PER_BYTE = 32
-#: Seconds of CPU time that any file may take, and per MiB. An honest file needs less than a tenth of it.
+#: Seconds of CPU time that any file may take, and per MiB. An undamaged file needs less than a tenth of it.
 BASE_SECONDS = 30.0
 SECONDS_PER_MIB = 2.0
 #: Seconds of the clock per second of CPU time: a network drive may be slow, but not endless.
@@ -131,7 +131,7 @@ def _size(path: Path) -> int:
 
 _lock = threading.RLock()
 _worker: _Worker | None = None
-# Processes of a parent that was forked: kept, so that nobody takes them for forgotten ones.
+# Processes of a parent that was forked: kept, so that they are not taken for processes that were forgotten.
 _of_parents: list[_Worker | None] = []
 
 

@@ -44,7 +44,7 @@ def downloading(source: str) -> Iterator[None]:
         if reachable[host, port]:
             return look_up(host, port, *arguments, **options)
         failures += 1
-        # One host may be down; only where nobody answers is there no network.
+        # One host may be down; there is no network only if none of them answers.
         if failures > ATTEMPTS and not any(reachable.values()) and not _network(look_up):
             raise _NoNetwork(host)
         raise socket.gaierror(socket.EAI_NONAME, f"{host} cannot be reached")

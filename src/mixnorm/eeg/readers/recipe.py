@@ -22,7 +22,7 @@ def parsed(recipe: str | Mapping[str, str], allowed: Collection[str], source: ob
             raise RecordingError(
                 source, f"the recipe has the key {key!r}{nearest(key, allowed)}", f"possible: {', '.join(allowed)}"
             )
-        # the question marks of a suggested recipe that nobody filled in
+        # the question marks of a suggested recipe that were not filled in
         if str(value).strip() in ("", "?"):
             raise RecordingError(
                 source, f"the recipe does not say what {key} is", f"write {key}=NAME, or leave it out"

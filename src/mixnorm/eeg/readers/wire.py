@@ -47,7 +47,7 @@ def receive(stream: BinaryIO, max_bytes: float) -> Any:
     try:
         head = json.loads(line)
         plans = [_planned(dtype, shape) for dtype, shape in head["arrays"]]
-        # The worker may be under the control of a hostile file: its answer is not believed either.
+        # The worker may be under the control of a hostile file: its answer is checked too.
         if sum(dtype.itemsize * math.prod(shape) for dtype, shape in plans) > max_bytes:
             raise WireError("the arrays are larger than allowed")
         arrays = [_filled(stream, np.empty(shape, dtype=dtype)) for dtype, shape in plans]

@@ -83,8 +83,12 @@ def test_works_in_a_pipeline_and_clones(X):
     ("scaler", "spoil", "message"),
     [
         (ChannelScaler("max"), lambda X: X, "'scaling' parameter"),
-        (ChannelScaler("windsor", 50), lambda X: X, "'clip' parameter: 50 with 'windsor'"),
-        (ChannelScaler("standard", -1), lambda X: X, "'clip' parameter"),
+        (
+            ChannelScaler("windsor", 50),
+            lambda X: X,
+            "With scaling='windsor', allowed are percentages from 0 to below 50 and None, but got 50",
+        ),
+        (ChannelScaler("standard", -1), lambda X: X, "allowed are numbers from 0 and None, but got -1"),
         (ChannelScaler(), lambda X: X[0], "Trials must be an array"),
         (ChannelScaler(), lambda X: X[:0], "There are no trials"),
         (ChannelScaler(), lambda X: np.where(np.arange(3)[:, None] == 1, np.nan, X), r"channels \[1\]"),

@@ -119,8 +119,13 @@ def test_empty_input_is_refused(estimator, X, y):
     refuses(r"0 sample\(s\)", clone(estimator).fit, X[:0], y[:0])
     refuses(r"0 sample\(s\)", clone(estimator).fit, as_3d(X)[:0], y[:0])
     refuses(r"0 feature\(s\)", clone(estimator).fit, X[:, :0], y)
-    refuses(r"\(trials, channels, times\) without a 0, but got \(60, 0, 3\)", estimator.fit, as_3d(X)[:, :0], y)
-    refuses(r"without a 0, but got \(60, 4, 0\)", clone(estimator).fit, as_3d(X)[:, :, :0], y)
+    refuses(
+        r"\(trials, channels, times\), with at least one of each, but got \(60, 0, 3\)",
+        estimator.fit,
+        as_3d(X)[:, :0],
+        y,
+    )
+    refuses(r"with at least one of each, but got \(60, 4, 0\)", clone(estimator).fit, as_3d(X)[:, :, :0], y)
 
 
 def test_epochs_without_an_eeg_channel_are_refused(X, y):

@@ -103,7 +103,11 @@ class ChannelScaler(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             )
         highest = 50 if self.scaling == "windsor" else np.inf
         if self.clip is not None and not 0 <= self.clip < highest:
-            raise ValueError(f"Invalid value for the 'clip' parameter: {self.clip} with {self.scaling!r} scaling.")
+            allowed = "percentages from 0 to below 50" if self.scaling == "windsor" else "numbers from 0"
+            raise ValueError(
+                f"Invalid value for the 'clip' parameter. With scaling={self.scaling!r}, allowed are {allowed} and "
+                f"None, but got {self.clip!r} instead."
+            )
         check_reject(self.reject)
         self.limits_ = learned_limits(X, self.reject)
         accepted = X[self._within(X)]
@@ -266,5 +270,8 @@ def _trials(X: ArrayLike) -> NDArray[np.float64]:
         raise ValueError(f"There are no trials in an array of shape {X.shape}.")
     bad = ~np.isfinite(X).all(axis=(0, 2))
     if bad.any():
-        raise ValueError(f"NaN or infinite values in channels {np.flatnonzero(bad).tolist()}.")
+        raise ValueError(
+            f"The trials contain NaN or infinite values in channels {np.flatnonzero(bad).tolist()} (counted from 0); "
+            "leave out these channels, or the trials with such values."
+        )
     return X

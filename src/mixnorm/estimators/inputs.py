@@ -216,7 +216,9 @@ def _read_epochs(X) -> Trials:
     X = check_array(X, allow_nd=True, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_features=1)
     # `check_array` refuses an array without trials, but of three axes it does not look at the others.
     if X.ndim != 3 or 0 in X.shape:
-        raise ValueError(f"Epochs must have the shape (trials, channels, times) without a 0, but got {X.shape}.")
+        raise ValueError(
+            f"Epochs must have the shape (trials, channels, times), with at least one of each, but got {X.shape}."
+        )
     flat = X.reshape(len(X), -1).astype(np.float64, copy=False)
     return Trials(flat, names, X.shape[1:], X.dtype, recording)
 

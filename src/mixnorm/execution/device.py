@@ -86,4 +86,4 @@ def _sender(device: str) -> Callable:
                 return cupy.asarray(values)
 
         return send
-    raise ImportError(f"device={device!r} needs PyTorch or CuPy: pip install mixnorm[torch], or mixnorm[cupy].")
+    raise ImportError(f'device={device!r} needs PyTorch or CuPy: pip install "mixnorm[torch]", or "mixnorm[cupy]".')

@@ -140,7 +140,7 @@ def _picked(info: mne.Info, options: ReadOptions, source: str) -> tuple[list[int
         notes.append(f"channels marked as bad are used, as asked: {', '.join(bads)}")
     if not eeg:
         raise RecordingError(
-            source, f"all EEG channels are marked as bad ({', '.join(bads)})", "use_bads=True uses them all the same"
+            source, f"all EEG channels are marked as bad ({', '.join(bads)})", "to use them, give use_bads=True"
         )
     others = [f"{name} ({kind})" for name, kind in zip(info["ch_names"], types, strict=True) if kind != "eeg"]
     if others:

@@ -104,6 +104,7 @@ def test_folds_train_on_the_trials_within_the_limit_of_the_fold(recording, lda):
         return models[-1]
 
     held_out_scores(design, classifier, folds)
+    assert len(models) == 2
     for fold, model in enumerate(models):
         X, y = design.X[folds.number != fold], design.y[folds.number != fold]
         limits = learned_limits(X, "auto")

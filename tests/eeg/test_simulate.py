@@ -91,6 +91,7 @@ def test_impossible_simulations_are_refused(arguments, message):
 
 def test_cohort_names_common_and_own_electrodes_truly():
     cohort = simulated_cohort(3, 60_000, n_common=4, n_own=2, difference=0.5, seed=4)
+    assert len(cohort.own) == 3
     for subject, own in cohort.own.items():
         mine = cohort.subject == subject
         X, y = cohort.X[mine], cohort.y[mine]

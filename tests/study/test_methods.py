@@ -83,7 +83,9 @@ def test_the_chosen_model_lies_on_the_path(name, trials):
 
 def test_inner_folds_hold_a_share_of_every_subject_and_class(trials):
     training = trials[0]
-    for train, test in inner_folds(training, SETTINGS):
+    folds = list(inner_folds(training, SETTINGS))
+    assert len(folds) == SETTINGS.folds
+    for train, test in folds:
         assert not set(train) & set(test)
         assert len(train) + len(test) == 180
         for who in "AB":
@@ -95,7 +97,9 @@ def test_inner_folds_hold_a_share_of_every_subject_and_class(trials):
 def test_honest_inner_folds_tear_no_group(trials):
     training = trials[0]
     settings = Settings((0.1,), (2.0,), (0.0,), 3, honest=True)
-    for train, test in inner_folds(training, settings):
+    folds = list(inner_folds(training, settings))
+    assert len(folds) == 3
+    for train, test in folds:
         assert not set(training.groups[train]) & set(training.groups[test])
 
 

@@ -12,6 +12,8 @@ def test_a_real_speller_by_whole_characters(data, tmp_path):
     sets = (DatasetPlan("uam-p300", str(data / "uam-p300.npz"), subjects=("ACS", "APM")),)
     run_study(Plan(name="speller", datasets=sets, split_by="character", n_train=(600,), **QUICK), tmp_path)
     found = read_results(tmp_path)
+    # one row for a method, one record for a subject, a split and a method
+    assert len(found.records) == 4 * len(found.rows()) > 0
     for row in found.rows():
         assert 75 < row.auc < 100
         assert (row.n_subjects, row.n_splits, row.n_train) == (2, 2, 600)

@@ -226,6 +226,7 @@ def test_long_plans_that_differ_in_the_last_digit_do_not_collide(plan):
 
 def test_what_a_file_holds_is_plain_json(plan, tmp_path):
     run_study(plan.with_(splits=1), tmp_path)
+    assert len(contents(tmp_path)) == len(plan.methods)
     for content in contents(tmp_path).values():
         result = json.loads(content.split(b"\n", 1)[1])
         (record,) = result["records"]

@@ -32,6 +32,7 @@ def test_a_smaller_training_set_is_part_of_a_larger_one_and_both_are_tested_alik
 
 def test_random_splits_keep_the_share_of_targets(around, write_bundle):
     design, splits = splits_of(around(write_bundle(), n_train=(20,), splits=8), "C")
+    assert len(splits) == 8
     for _, split in splits:
         assert abs(design.y[split.train].mean() - design.y.mean()) <= 1 / 20
 

@@ -260,6 +260,7 @@ def test_similarities_are_checked(similarities, message, data):
 def test_one_svm_per_subject_is_the_single_subject_cv_of_each(data):
     X, y, subjects, groups = data
     model = PerSubjectSVC([0.01, 0.1, 1.0], groups=groups).fit(X, y, subjects=subjects)
+    assert len(model.subjects_) == len(np.unique(subjects)) > 1
     for t, subject in enumerate(model.subjects_):
         rows = subjects == subject
         own = GroupSVCCV([0.01, 0.1, 1.0], penalty="l2", groups=groups).fit(X[rows], y[rows])

@@ -40,6 +40,9 @@ COMMANDS = {
 #: take some seconds on a busy machine.
 ANNOUNCED = ("select",)
 
+#: Options that end the program, whatever else is given.
+_AT_ONCE = {"is_flag": True, "expose_value": False, "is_eager": True}
+
 
 def main() -> None:
     """Run the command line, or say which extra to install."""
@@ -78,16 +81,7 @@ def main() -> None:
         "mixnorm",
         help="Which EEG electrodes does a brain-computer interface need?",
         no_args_is_help=True,
-        params=[
-            click.Option(
-                ["--version"],
-                is_flag=True,
-                expose_value=False,
-                is_eager=True,
-                callback=_version,
-                help="Show the version and exit.",
-            )
-        ],
+        params=[click.Option(["--version"], callback=_version, help="Show the version and exit.", **_AT_ONCE)],
     )()
 
 

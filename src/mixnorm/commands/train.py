@@ -128,12 +128,7 @@ def train(
     if windows is not None and method != WHEN:
         raise click.UsageError(f"--windows is for --method {WHEN}, but the method is {method}.")
     with messages():
-        if adapt is not None:
-            # The default method is not an answer to --adapt; one that was typed contradicts it.
-            typed = click.get_current_context().get_parameter_source("method") is ParameterSource.COMMANDLINE
-            if typed and method != JOINT:
-                raise ValueError(f"--adapt cannot be used with --method {method}; use --method {JOINT}.")
-            method = JOINT
+        method = _method(method, adapt)
         if method == JOINT:
             if n_sensors is not None:
                 raise ValueError(f"--max-sensors cannot be used with --method {JOINT}, which uses all electrodes.")
@@ -172,6 +167,17 @@ def train(
         print_json(report)
     else:
         click.echo(for_terminal(_text(report), keep="\n"))
+
+
+def _method(asked: str, adapt: str | None) -> str:
+    """The method that was asked for; with --adapt, the one for several subjects."""
+    if adapt is None:
+        return asked
+    # The default method is not an answer to --adapt; one that was typed contradicts it.
+    typed = click.get_current_context().get_parameter_source("method") is ParameterSource.COMMANDLINE
+    if typed and asked != JOINT:
+        raise ValueError(f"--adapt cannot be used with --method {asked}; use --method {JOINT}.")
+    return JOINT
 
 
 def _decoder(design: Design, runs: list[Any], model: GroupSVCCV | PreselectedSVC) -> Decoder:

@@ -50,6 +50,7 @@ def train_cohort(
     number = _folds_within_subjects(design, n_folds or N_FOLDS)
     # the folds, and the fit on all trials with the adaptation
     with progress(number.max() + 2, "fits") as bar:
+        # in the order of the recordings, which the report keeps
         aucs = {name: [] for name in dict.fromkeys(design.subject.tolist())}
         for fold in range(number.max() + 1):
             for name, auc in _held_out_aucs(design, number == fold).items():

@@ -271,6 +271,7 @@ def describe(runs: Sequence[AnyRun], named: Collection[str] = (), forbid: bool =
     for run in runs:
         click.echo(for_terminal(as_options(run.describe()), keep="\n"), err=True)
     # Many files mark every channel as EEG. Channels that the user names with --keep or --forbid need no warning.
+    # The first recording is enough: all that are used together must have the same channels.
     odd = [name for name in no_electrodes(runs[0].ch_names) if name.lower() not in {one.lower() for one in named}]
     if odd:
         drop = as_options(f"drop={odd}")

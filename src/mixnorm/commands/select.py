@@ -114,6 +114,7 @@ def select(
     For every number of electrodes: the best montage, its AUC on held-out trials, and the contribution of each
     electrode. If the command is stopped, run it again to continue.
     """
+    # The device from the start: if it is missing, the error must not come after the recordings were read.
     with messages(), use_device(device):
         asked = _asked(options)
         # Named after the first recording, so that the same command finds its folder again and continues.

@@ -270,6 +270,7 @@ def _text(result: _Result) -> str:
 
 
 def _rates_lines(title: str, found: Sequence[Rates]) -> list[str]:
+    # Either all rows have times or none has: the times are those of the recordings, not of a row.
     timed = found[0].seconds is not None
     head = f"{title:>11}  right %  flashes" + ("  seconds  letters/min  bits/min" if timed else "")
     lines = ["", head]

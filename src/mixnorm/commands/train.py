@@ -57,7 +57,7 @@ from mixnorm.report.safe_text import for_terminal
 
 _ONE_CHARACTER = (
     "Caution: all trials are of one character, so that the targets are always the same flash codes, and the folds are "
-    "neighbouring parts of one stretch of EEG. AUC and probabilities may be too high; spell known letters to check."
+    "neighbouring parts of one segment of EEG. AUC and probabilities may be too high; spell known letters to check."
 )
 
 #: The method that chooses windows of time, too.
@@ -196,6 +196,7 @@ def _training(
     design: Design, runs: list[Any], method: str, by: str, aucs: list[float | None], held_out: HeldOutScores
 ) -> Training:
     """What the model file keeps of the training."""
+    # NaN for a fold with one class only, which the mean and the interval leave out
     known = np.array([[np.nan if auc is None else auc for auc in aucs]])
     # the ratio of test to training trials of a fold, 1 : (folds − 1)
     low, high = corrected_interval(known, 1 / max(len(aucs) - 1, 1))

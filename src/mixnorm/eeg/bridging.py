@@ -73,7 +73,7 @@ class BridgingFilter:
     def _push_channel(self, channel: int, row: NDArray[np.float64], out: NDArray[np.float64]) -> None:
         """Filter one channel, run of samples by run of samples."""
         there = np.isfinite(row)
-        # stretches of present and of lost samples, in turn
+        # segments of present and of lost samples, in turn
         edges = [0, *(np.flatnonzero(np.diff(there)) + 1).tolist(), len(row)]
         for begin, end in itertools.pairwise(edges):
             if not there[begin]:

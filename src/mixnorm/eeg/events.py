@@ -1,4 +1,4 @@
-"""What happened during a recording: stimuli, and stretches that are marked as bad."""
+"""What happened during a recording: stimuli, and segments that are marked as bad."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Events:
 
 @dataclass(frozen=True)
 class BadSpan:
-    """A stretch that the source marks as bad: samples ``start`` to ``stop`` (not included), and its description."""
+    """A segment that the source marks as bad: samples ``start`` to ``stop`` (not included), and its description."""
 
     start: float
     stop: float

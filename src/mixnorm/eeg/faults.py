@@ -1,4 +1,4 @@
-"""What is wrong with channels and trials: NaN, flat signals, stretches marked as bad, windows that are cut off."""
+"""What is wrong with channels and trials: NaN, flat signals, segments marked as bad, windows that are cut off."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _faults_of_windows(recording: Recording, grid: SampleGrid) -> _Masks:
     start, stop = onset + grid.start, onset + grid.stop
     n_samples, spans = recording.signal.shape[1], recording.bad_spans
     outside = (start < 0) | (stop > n_samples)
-    # The rule of mne.Epochs: the window and the stretch share more than a border.
+    # The rule of mne.Epochs: the window and the segment share more than a border.
     marked = [(span.start < stop) & (span.stop > start) for span in spans]
     # Windows outside the recording are reported as such; here they only must not be out of bounds.
     inside = np.clip(start, 0, n_samples), np.clip(stop, 0, n_samples)
@@ -134,7 +134,7 @@ def _constant(X: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _shares(row: NDArray[np.float64], sfreq: float) -> tuple[float, float]:
-    """The shares of the samples of a channel that are lost, and that are in a flat stretch."""
+    """The shares of the samples of a channel that are lost, and that are in a flat segment."""
     begin, end = _flat_runs(row, sfreq)
     return float(np.mean(~np.isfinite(row))), float(np.sum(end - begin)) / len(row)
 
@@ -159,17 +159,17 @@ def _lost_in(row: NDArray[np.float64], start: NDArray[np.int64], stop: NDArray[n
 def _flat_in(
     row: NDArray[np.float64], start: NDArray[np.int64], stop: NDArray[np.int64], sfreq: float
 ) -> NDArray[np.bool_]:
-    """Which windows of a channel contain a flat stretch, or are shorter than one and constant."""
+    """Which windows of a channel contain a flat segment, or are shorter than one and constant."""
     begin, end = _flat_runs(row, sfreq)
     if not len(begin):
         return np.zeros(len(start), dtype=bool)
-    # A flat stretch that only touches a window is no fault of the trial; it must be long enough inside.
+    # A flat segment that only touches a window is no fault of the trial; it must be long enough inside.
     shared = np.minimum(stop[:, None], end) - np.maximum(start[:, None], begin)
     return (shared >= np.minimum(_flat_length(sfreq), stop - start)[:, None]).any(axis=1)
 
 
 def _flat_runs(row: NDArray[np.float64], sfreq: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First sample, and one past the last, of every stretch of one and the same value that is long enough."""
+    """First sample, and one past the last, of every segment of one and the same value that is long enough."""
     same = row[1:] == row[:-1]  # NaN differs from NaN
     if same.sum() < _flat_length(sfreq) - 1:  # the usual case
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)

@@ -69,7 +69,7 @@ class Recording:
     notes : tuple of str
         What the reader had to infer, and from what.
     bad_spans : tuple of BadSpan
-        Stretches marked as bad, as by annotations of MNE that begin with BAD. Trials that overlap them are left out.
+        Segments marked as bad, as by annotations of MNE that begin with BAD. Trials that overlap them are left out.
     excluded : dict of str to str
         Channels of the source that are left out, and why.
 

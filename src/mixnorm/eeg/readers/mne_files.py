@@ -97,7 +97,7 @@ def from_raw(
 ) -> Recording:
     """A recording from an MNE Raw: its EEG channels in µV, its annotations (or trigger channel) as events.
 
-    Channels and stretches that are marked as bad are left out, unless the options say otherwise.
+    Channels and segments that are marked as bad are left out, unless the options say otherwise.
     """
     onset, names = _named_events(raw, source)
     labels = labels_of(names, options, source)
@@ -247,7 +247,7 @@ def to_raw(recording: Recording) -> mne.io.RawArray:
 def _named_events(raw: mne.io.BaseRaw, source: str) -> tuple[NDArray[np.int64], list[str]]:
     """Onsets (samples) and names: annotations first, else the codes of the trigger channels.
 
-    Annotations that only mark stretches, as BAD does, leave the events to the trigger channels.
+    Annotations that only mark segments, as BAD does, leave the events to the trigger channels.
     """
     mne = require("mne", "eeg")
     # Many files have both: triggers, and annotations such as "BAD" or "EDGE boundary" that MNE or a person added.

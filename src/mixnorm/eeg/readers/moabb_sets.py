@@ -89,7 +89,7 @@ def _with_names(raw: Any, event_id: dict[str, Any]) -> Any:
     start = raw.annotations.orig_time
     about = {"first_samp": raw.first_samp if start is None else 0, "orig_time": start}
     annotations = mne.annotations_from_events(found, raw.info["sfreq"], names, **about)
-    # Annotations of bad stretches are kept; others are replaced by those of the trigger channel.
+    # Annotations of bad segments are kept; others are replaced by those of the trigger channel.
     marks = [place for place, text in enumerate(raw.annotations.description) if text.upper().startswith("BAD")]
     return raw.copy().set_annotations(annotations + raw.annotations[marks], verbose="error")
 

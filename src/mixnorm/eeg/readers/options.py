@@ -166,7 +166,7 @@ def labels_of(names: Sequence[str], options: ReadOptions, source: str) -> Labels
 
 
 def is_mark(name: str) -> bool:
-    """Whether an event marks a stretch of the recording, or was written by the recording program: no stimulus."""
+    """Whether an event marks a segment of the recording, or was written by the recording program: no stimulus."""
     return any(_plain(tag).startswith(_NOT_STIMULI) for tag in name.split("/"))
 
 

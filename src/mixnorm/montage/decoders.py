@@ -106,7 +106,7 @@ class CapTrials:
         X, y = self.scaled()
         columns = np.array([self.design.ch_names.index(name) for name in among])
         places = np.array([among.index(name) for name in sensors])
-        M = with_identity(self.penalties.matrix(columns[places]), places, len(among))
+        M = with_identity(self.penalties.matrix(columns[places]), places, (len(among), X.shape[2]))
         forbidden = {place: np.inf for place, name in enumerate(among) if name not in sensors}
         model = GroupSVC(alpha, penalty="l2", noise=M, group_weights=forbidden or None).fit(X[:, columns], y)
         # Fitted again, as while spelling, it estimates the noise of its own electrodes: the trials of the others are

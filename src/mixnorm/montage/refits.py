@@ -294,17 +294,19 @@ class MontagePenalties:
     varies : boolean ndarray of shape (G,)
     penalties : SubsetPenalties
         Of the sensors that vary.
+    n_samples : int
     """
 
     varies: NDArray[np.bool_]
     penalties: SubsetPenalties
+    n_samples: int
 
     @classmethod
     def of(cls, X: NDArray[np.float64], signs: NDArray[np.float64]) -> MontagePenalties:
         """Estimate them from scaled training trials (n, G, r)."""
         varies = varying_sensors(X)
         with few_threads(X):
-            return cls(varies, subset_penalties(X[:, varies], signs, np.ones(len(X))))
+            return cls(varies, subset_penalties(X[:, varies], signs, np.ones(len(X))), X.shape[2])
 
     @property
     def noise(self) -> str:
@@ -314,12 +316,13 @@ class MontagePenalties:
     def matrix(self, sensors: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return M (K r, K r) of some sensors."""
         own = np.flatnonzero(self.varies[sensors])
-        return with_identity(self.penalties.matrix(places_among(self.varies, sensors[own])), own, len(sensors))
+        M = self.penalties.matrix(places_among(self.varies, sensors[own]))
+        return with_identity(M, own, (len(sensors), self.n_samples))
 
 
-def with_identity(M: NDArray[np.float64], places: NDArray[np.integer], n_sensors: int) -> NDArray[np.float64]:
-    """Put the penalty of some sensors at their places among more sensors, with the identity for the others."""
-    r = len(M) // max(1, len(places))
+def with_identity(M: NDArray[np.float64], places: NDArray[np.integer], shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Put the penalty of some sensors at their places among others (sensors, samples), with the identity for these."""
+    n_sensors, r = shape
     features = (r * places[:, None] + np.arange(r)).ravel()
     whole = np.eye(r * n_sensors)
     whole[np.ix_(features, features)] = M

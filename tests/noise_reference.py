@@ -85,6 +85,12 @@ def positive_definite(N):
 
 def evoked(X, signs, weights):
     """M (C r, C r): the definition, with inverses and Kronecker products of whole matrices."""
+    N, Q = noise_and_response(X, signs, weights)
+    return unit(N @ np.linalg.inv(Q) @ N)
+
+
+def noise_and_response(X, signs, weights):
+    """N and the covariance Q of the expected response, each (C r, C r)."""
     _, C, r = X.shape
     E = residuals(X, signs, weights)
     N = structured(E, weights)
@@ -97,7 +103,7 @@ def evoked(X, signs, weights):
     A, B = raised(D @ D.T / r), raised(D.T @ D / C)
     response = (np.kron(A, np.eye(r)) + np.kron(np.eye(C), B)) / 2
     root = np.linalg.inv(inverse_root(N))
-    return unit(root @ np.linalg.inv(response) @ root)
+    return N, root @ response @ root
 
 
 def raised(C):

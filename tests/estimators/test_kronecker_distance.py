@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mixnorm.core.groups import Groups
-from mixnorm.estimators.elimination import MOST_OWN_NOISE, eliminate, elimination_order
+from mixnorm.estimators.elimination import LEAST_OWN_NOISE, eliminate, elimination_order
 from mixnorm.estimators.kronecker_distance import KroneckerDistance
 from mixnorm.estimators.trained import Trained
 from mixnorm.noise import covariance
@@ -91,10 +91,10 @@ def test_order_is_that_of_computing_every_montage_anew_for_one_subject_and_sever
 def test_it_orders_the_sensors_that_leave_while_more_than_eight_are_left():
     X, signs = trials_of(7)
     order = elimination_order([trained(X, signs)], GROUPS, np.ones(G)).tolist()
-    assert order[MOST_OWN_NOISE:] == greedy([(X, signs)], [1.0])[MOST_OWN_NOISE:]
+    assert order[LEAST_OWN_NOISE:] == greedy([(X, signs)], [1.0])[LEAST_OWN_NOISE:]
     # the data can tell the difference from the distance with its bias
     biased = elimination_order([trained(X, signs)], GROUPS, np.ones(G), "kronecker").tolist()
-    assert order[MOST_OWN_NOISE:] != biased[MOST_OWN_NOISE:]
+    assert order[LEAST_OWN_NOISE:] != biased[LEAST_OWN_NOISE:]
 
 
 def test_it_is_about_zero_in_the_mean_where_the_classes_do_not_differ():

@@ -6,7 +6,7 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 
 from mixnorm import SensorSelector, stability_selection
 from mixnorm.core.groups import Groups
-from mixnorm.estimators.elimination import MOST_OWN_NOISE, eliminate, elimination_order
+from mixnorm.estimators.elimination import LEAST_OWN_NOISE, eliminate, elimination_order, n_own_noise
 from mixnorm.estimators.kronecker_distance import KroneckerDistance
 from mixnorm.estimators.trained import Trained
 from mixnorm.estimators.unbiased_distance import UnbiasedDistance
@@ -108,13 +108,40 @@ def test_several_subjects_share_the_order_of_their_mean():
 
 
 def test_only_the_last_sensors_are_ordered_by_it():
-    X, signs = trials_of(np.random.default_rng(4), 80, n_sensors=MOST_OWN_NOISE + 3)
-    all_sensors, trained = np.arange(MOST_OWN_NOISE + 3), Trained(X.reshape(80, -1), signs, np.ones(80))
+    X, signs = trials_of(np.random.default_rng(4), 80, n_sensors=LEAST_OWN_NOISE + 3)
+    all_sensors, trained = np.arange(LEAST_OWN_NOISE + 3), Trained(X.reshape(80, -1), signs, np.ones(80))
     distance = KroneckerDistance(trained, Groups.from_channels(all_sensors, R), all_sensors)
     many = eliminate([distance], np.ones(len(all_sensors))).tolist()
     order = order_of((X, signs))
-    assert order[MOST_OWN_NOISE:] == many[MOST_OWN_NOISE:]
-    assert order == greedy([(1.0, X, signs)], sorted(many[:MOST_OWN_NOISE])) + many[MOST_OWN_NOISE:]
+    assert order[LEAST_OWN_NOISE:] == many[LEAST_OWN_NOISE:]
+    assert order == greedy([(1.0, X, signs)], sorted(many[:LEAST_OWN_NOISE])) + many[LEAST_OWN_NOISE:]
+
+
+@pytest.mark.parametrize(
+    ("n_trials", "n_samples", "expected"),
+    [(90, 4, 8), (8 * 4 * 9 - 1, 4, 8), (8 * 4 * 9, 4, 9), (8 * 4 * 12, 4, 12), (5000, 4, 16), (5000, 40, 15)],
+)
+def test_more_sensors_have_their_own_noise_where_there_are_eight_trials_per_feature(n_trials, n_samples, expected):
+    def subject(n):
+        return Trained(np.zeros((n, 1)), np.ones(n), np.full(n, 0.3))
+
+    assert n_own_noise([subject(n_trials)], n_samples) == expected
+    # the subject with the fewest trials decides, and trials of weight 0 do not count
+    assert n_own_noise([subject(n_trials), subject(50)], n_samples) == 8
+    part = Trained(np.zeros((9000, 1)), np.ones(9000), (np.arange(9000) < n_trials) * 2.0)
+    assert n_own_noise([part], n_samples) == expected
+
+
+def test_with_many_trials_the_order_of_more_sensors_is_that_of_their_own_noise():
+    X, signs = trials_of(np.random.default_rng(4), 10 * 8 * R + 5, n_sensors=12)
+    X[:, ::2] *= np.array([0.3, 1.0, 2.0, 4.0])  # other courses in time, which no structure describes
+    order, all_sensors = order_of((X, signs)), np.arange(12)
+    trained = Trained(X.reshape(len(X), -1), signs, np.ones(len(X)))
+    distance = KroneckerDistance(trained, Groups.from_channels(all_sensors, R), all_sensors)
+    many = eliminate([distance], np.ones(12)).tolist()
+    assert order == greedy([(1.0, X, signs)], sorted(many[:10])) + many[10:]
+    # the data can tell the difference from the noise of eight sensors
+    assert order != greedy([(1.0, X, signs)], sorted(many[:8])) + many[8:]
 
 
 def test_it_is_the_distance_of_the_true_means_in_the_mean():

@@ -9,8 +9,7 @@ from sklearn.metrics import roc_auc_score
 from mixnorm import load, save
 from mixnorm.eeg import MATRICES, SelectOptions, honest_folds, prepare, select_montage, spell
 from mixnorm.estimators.calibration import fit_sigmoid
-from mixnorm.montage.decoders import HeldOutSubject, calibrated, decoder_on, trials_of
-from mixnorm.montage.refits import montage_classifier
+from mixnorm.montage.decoders import CapTrials, HeldOutSubject, calibrated, trials_of
 from spellers import easy_recording, spelling_of
 
 QUICK = SelectOptions(sensors=2, n_resamplings=0, compare=False)
@@ -20,6 +19,10 @@ QUICK = SelectOptions(sensors=2, n_resamplings=0, compare=False)
 def one():
     design = prepare(easy_recording(3, 240, n_channels=5, n_informative=2, amplitude=2.0))
     return design, select_montage(design, QUICK)
+
+
+def fitted(design, sensors, alpha):
+    return CapTrials(design, np.ones(len(design.y), dtype=bool)).decoder(sensors, alpha, ())
 
 
 def aucs_by_fold(design, scores):
@@ -39,7 +42,7 @@ def test_scores_are_those_of_the_nested_folds(one):
 
 def test_the_classifier_is_that_of_a_plain_fit(one):
     design, found = one
-    alone = decoder_on(design, found.montage, montage_classifier(found.decoder.classifier.alpha_), ())
+    alone = fitted(design, found.montage, found.decoder.classifier.alpha_)
     np.testing.assert_allclose(found.decoder.classifier.coef_, alone.classifier.coef_)
     X = found.decoder.scaler.transform(design.X[:, [design.ch_names.index(name) for name in found.montage]])
     assert found.decoder.classifier.predict_proba(X).shape == (len(X), 2)
@@ -75,7 +78,7 @@ def test_trials_that_no_fold_held_out_have_no_part(one):
     design, found = one
     scores = found.decoder.classifier.out_of_fold_scores_.copy()
     scores[:40] = np.nan
-    plain = decoder_on(design, found.montage, montage_classifier(0.1), ())
+    plain = fitted(design, found.montage, 0.1)
     known = calibrated(plain, design, HeldOutSubject(scores, np.array([0.7])))
     signs = np.where(design.y == 1, 1.0, -1.0)
     assert known.classifier.calibration() == fit_sigmoid(scores[40:], signs[40:], np.ones(len(signs) - 40))

@@ -10,7 +10,8 @@ from mixnorm.core.penalties import L2
 from mixnorm.core.problem import Stack
 from mixnorm.montage import nested_fits as module
 from mixnorm.montage.nested_fits import nested_fits
-from mixnorm.noise import SensorMoments
+from mixnorm.noise import SensorMoments, subset_penalties
+from mixnorm.noise.subsets import StructuredSubsets
 
 
 @pytest.fixture(scope="module")
@@ -22,51 +23,62 @@ def trials():
     return X, signs
 
 
-def objective(X, signs, w, b, alpha):
-    N = SensorMoments(X, signs, np.ones(len(X))).structured(slice(0, X.shape[1])).dense()
+@pytest.fixture(params=["evoked", "structured"])
+def penalties(request, trials):
+    X, signs = trials
+    if request.param == "evoked":
+        return subset_penalties(X, signs, np.ones(len(X)))
+    return StructuredSubsets(SensorMoments(X, signs, np.ones(len(X))))
+
+
+def objective(X, signs, w, b, alpha, M):
     h = np.maximum(0, 1 - signs * (X.reshape(len(X), -1) @ w.ravel() + b))
-    return np.mean(h**2) + alpha / 2 * w.ravel() @ N @ w.ravel()
+    return np.mean(h**2) + alpha / 2 * w.ravel() @ M @ w.ravel()
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 10.0])
-def test_every_size_is_the_fit_of_the_estimator(trials, alpha):
+def test_every_size_is_the_fit_of_the_estimator(trials, penalties, alpha):
     X, signs = trials
     sizes = [1, 2, 5, 6, 7, 11, 12]
-    found = list(nested_fits(X, signs, dict.fromkeys(sizes, alpha), {}))
+    found = list(nested_fits(X, signs, dict.fromkeys(sizes, alpha), {}, penalties.nested(np.arange(12))))
     assert [fit.size for fit in found] == sizes[::-1]
     for fit in found:
         own = X[:, : fit.size]
-        alone = GroupSVC(alpha, penalty="l2", noise="structured", tol=1e-11).fit(own, signs)
-        best = objective(own, signs, alone.coef_, alone.intercept_[0], alpha)
-        value = objective(own, signs, fit.coef, fit.intercept, alpha)
+        M = penalties.matrix(np.arange(fit.size))
+        alone = GroupSVC(alpha, penalty="l2", noise=M, tol=1e-11).fit(own, signs)
+        best = objective(own, signs, alone.coef_, alone.intercept_[0], alpha, M)
+        value = objective(own, signs, fit.coef, fit.intercept, alpha, M)
         assert 0 <= fit.gap <= module.TOL
         # the gap is a certificate: the value is no further from the optimum
         assert value - best <= fit.gap * value + 1e-12
         np.testing.assert_allclose(fit.coef.ravel(), alone.coef_[0], atol=1e-3 * np.abs(alone.coef_).max())
 
 
-def test_known_solutions_are_where_the_next_size_starts(trials, monkeypatch):
+def test_known_solutions_are_where_the_next_size_starts(trials, penalties, monkeypatch):
     X, signs = trials
-    solved = {fit.size: fit for fit in nested_fits(X, signs, {6: 0.1, 5: 0.1}, {})}
+    nested = penalties.nested(np.arange(12))
+    solved = {fit.size: fit for fit in nested_fits(X, signs, {6: 0.1, 5: 0.1}, {}, nested)}
     known = {6: (solved[6].coef, solved[6].intercept)}
     starts = []
     plain = module._Walk.fit
     monkeypatch.setattr(
         module._Walk, "fit", lambda self, K, alpha, w, b: starts.append((K, w)) or plain(self, K, alpha, w, b)
     )
-    (five,) = nested_fits(X, signs, {5: 0.1}, known)
+    (five,) = nested_fits(X, signs, {5: 0.1}, known, nested)
     assert [K for K, _ in starts] == [5]
     np.testing.assert_array_equal(starts[0][1], solved[6].coef[:5])
     np.testing.assert_allclose(five.coef, solved[5].coef, atol=1e-3)
 
 
-def test_one_factor_serves_many_sizes(trials, monkeypatch):
+@pytest.mark.parametrize(("penalties", "most"), [("evoked", 6), ("structured", 3)], indirect=["penalties"])
+def test_one_factor_serves_several_sizes(trials, penalties, most, monkeypatch):
     X, signs = trials
     made = []
     plain = module._Factor.of.__func__
     monkeypatch.setattr(module._Factor, "of", classmethod(lambda cls, at: made.append(len(at.w)) or plain(cls, at)))
-    assert len(list(nested_fits(X, signs, dict.fromkeys(range(2, 13), 1.0), {}))) == 11
-    assert len(made) <= 3
+    nested = penalties.nested(np.arange(12))
+    assert len(list(nested_fits(X, signs, dict.fromkeys(range(2, 13), 1.0), {}, nested))) == 11
+    assert len(made) <= most
 
 
 def test_gap_from_the_gradient_is_that_of_the_certificate():

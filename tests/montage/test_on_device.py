@@ -67,11 +67,11 @@ def test_refits_of_several_sets_of_trials_are_those_of_the_host(constant, stacks
 
 def test_constant_sensor_has_no_part_in_a_decoder():
     own = training(0, constant=2)
-    models = refit(own, RANKING)
+    models, penalties = refit(own, RANKING), refits.MontagePenalties.of(own.X, own.signs)
     assert not models.coefs[:, 2].any()
     for size, alpha, coef, intercept in zip(models.sizes, models.alphas, models.coefs, models.intercepts, strict=True):
         sensors = np.sort(ORDER[:size])
-        alone = GroupSVC(alpha, penalty="l2", noise="structured").fit(own.X[:, sensors], own.signs)
+        alone = GroupSVC(alpha, penalty="l2", noise=penalties.matrix(sensors)).fit(own.X[:, sensors], own.signs)
         np.testing.assert_allclose(coef[sensors].ravel(), alone.coef_[0], atol=1e-9)
         assert intercept == pytest.approx(alone.intercept_[0])
 

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
+import noise_reference as reference
 from mixnorm import GroupSVC, GroupSVCCV
 from mixnorm.eeg import InOrder, simulated_p300
 from mixnorm.estimators.cross_validation import Fold
@@ -56,21 +57,40 @@ def test_folds_are_weighted_by_their_precision():
     np.testing.assert_allclose(weights, np.array([3 / 4, 1]) / 1.75)
 
 
-def test_refits_are_the_svm_with_the_noise_of_each_montage(small):
+def penalty_of(X, signs, sensors):
+    """M of some sensors from the noise and the response of all, by the definition."""
+    N, Q = reference.noise_and_response(X, signs, np.ones(len(X)))
+    unit = np.mean(np.diag(N @ np.linalg.inv(Q) @ N))
+    part = np.ix_(*2 * [(X.shape[2] * sensors[:, None] + np.arange(X.shape[2])).ravel()])
+    return N[part] @ np.linalg.inv(Q[part]) @ N[part] / unit
+
+
+def mean_auc(X, signs, sensors, alpha, folds):
+    found = []
+    for fold in folds:
+        train = fold.train > 0
+        M = penalty_of(X[train], signs[train], sensors)
+        model = GroupSVC(alpha, penalty="l2", noise=M).fit(X[train][:, sensors], signs[train])
+        found.append(roc_auc_score(signs[fold.test], model.decision_function(X[fold.test][:, sensors])))
+    return np.mean(found)
+
+
+def test_refits_are_the_svm_with_the_penalty_that_all_sensors_show(small):
     X, signs = small
     order = np.array([1, 4, 0, 3, 2])
     training = Training(X, signs, in_blocks(120, 3))
     models = refit(training, Ranking(order, np.arange(1, 6)))
-    splits = [(np.flatnonzero(fold.train), np.flatnonzero(fold.test)) for fold in training.folds]
     for K, alpha, coef, intercept in zip(models.sizes, models.alphas, models.coefs, models.intercepts, strict=True):
         sensors = np.sort(order[:K])
-        alone = GroupSVC(alpha, penalty="l2", noise="structured").fit(X[:, sensors], signs)
+        alone = GroupSVC(alpha, penalty="l2", noise=penalty_of(X, signs, sensors)).fit(X[:, sensors], signs)
         np.testing.assert_allclose(coef[sensors].ravel(), alone.coef_[0], rtol=1e-9, atol=1e-12)
         assert not coef[order[K:]].any()
         np.testing.assert_allclose(intercept, alone.intercept_[0], rtol=1e-9, atol=1e-12)
-        chosen = GroupSVCCV(penalty="l2", noise="structured", cv=splits).fit(X[:, sensors], signs).alpha_
-        if K != 5:  # 1 to 4 and all are sizes at which alpha is chosen
-            assert alpha == pytest.approx(chosen)
+        # at all of these sizes alpha is chosen; the grid is that of the estimator
+        grid = GroupSVCCV(penalty="l2", noise="structured", cv=3).fit(X[:, sensors], signs).alphas_
+        values = [mean_auc(X, signs, sensors, one, training.folds) for one in grid] if K in (2, 5) else []
+        if values:
+            assert alpha == pytest.approx(grid[int(np.argmax(np.round(values, 12)))])
     scores = models.scores(X[:7])
     np.testing.assert_allclose(scores[:, 2], X[:7].reshape(7, -1) @ models.coefs[2].ravel() + models.intercepts[2])
 

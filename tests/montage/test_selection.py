@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from mixnorm import SensorSelector
+from mixnorm import GroupSVC, SensorSelector
 from mixnorm.eeg import (
     Checkpoint,
     Preparation,
@@ -23,6 +23,7 @@ from mixnorm.eeg.splitting import fitted
 from mixnorm.montage.decoders import trials_of
 from mixnorm.montage.reading import selection_from_json
 from mixnorm.montage.verdict_records import FewTrials
+from mixnorm.noise import subset_penalties
 
 QUICK = SelectOptions(n_resamplings=2, compare=False)
 KEYS = {
@@ -304,12 +305,25 @@ def test_the_selector_keeps_the_electrodes_of_the_selection(design, found):
         assert {design.ch_names[i] for i in kept} == set(found.montages[k - 1].sensors)
 
 
-def test_decoder_is_that_of_training_on_the_same_electrodes(design, found):
-    """`mixnorm train` on the electrodes of the montage: the same alpha, noise and coefficients."""
-    n = found.recommended.n_sensors
-    part = [design.ch_names.index(name) for name in found.montage]
-    X = design.preparation.scaler().fit(design.X).transform(design.X)[:, part]
-    own = fitted(default_classifier(noise="structured"), X, design.y, design.trial_groups())
-    assert n in (1, 2, 3, 4, 6)  # sizes at which alpha is chosen and not interpolated
-    np.testing.assert_allclose(found.decoder.classifier.alpha_, own.alpha_, rtol=1e-6)
-    np.testing.assert_allclose(found.decoder.classifier.coef_, own.coef_, rtol=1e-3, atol=1e-5)
+def test_decoder_is_that_of_its_electrodes_with_the_penalty_that_all_show(design, found):
+    part = np.array([design.ch_names.index(name) for name in found.montage])
+    X = design.preparation.scaler().fit(design.X).transform(design.X)
+    penalty = subset_penalties(X, np.where(design.y == 1, 1.0, -1.0), np.ones(len(X))).matrix(part)
+    model = found.decoder.classifier
+    own = GroupSVC(model.alpha_, penalty="l2", noise=penalty).fit(X[:, part], design.y)
+    np.testing.assert_allclose(model.coef_, own.coef_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.noise_, penalty)
+    # fitted again, as while spelling, it knows only its own electrodes
+    assert model.noise == "evoked"
+
+
+def test_decoder_of_all_electrodes_is_that_of_training(design):
+    """`mixnorm train` on all electrodes: the same alpha, noise and coefficients."""
+    everything = SelectOptions(sensors=len(design.ch_names), n_resamplings=0, compare=False)
+    whole = select_montage(design, everything)
+    model, order = whole.decoder.classifier, [design.ch_names.index(name) for name in whole.montage]
+    X = design.preparation.scaler().fit(design.X).transform(design.X)
+    own = fitted(default_classifier(), X, design.y, design.trial_groups())
+    np.testing.assert_allclose(model.alpha_, own.alpha_, rtol=1e-6)
+    expected = own.coef_.reshape(len(order), -1)[order].ravel()
+    np.testing.assert_allclose(model.coef_[0], expected, rtol=1e-3, atol=1e-5)

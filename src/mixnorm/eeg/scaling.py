@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from importlib import import_module
 from typing import Any, Self
 
@@ -149,6 +151,28 @@ class ChannelScaler(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         if _get_output_config("transform", self)["dense"] != "default":
             return self._table(scaled, X)
         return scaled if names is None else _as_epochs(scaled, X, self.get_feature_names_out().tolist())
+
+    def picked(self, channels: Sequence[int]) -> Self:
+        """Return the fitted scaler of some channels, by their indices, in the order in which they are given.
+
+        Parameters
+        ----------
+        channels : sequence of int
+            Indices of channels that the scaler was fitted on.
+
+        Returns
+        -------
+        ChannelScaler
+            With the same settings, and the limits and scales of these channels.
+        """
+        check_is_fitted(self)
+        part, chosen = copy(self), list(channels)
+        for name in ("lower_", "upper_", "center_", "scale_", "limits_"):
+            setattr(part, name, getattr(self, name)[chosen])
+        names = getattr(self, "ch_names_in_", None)
+        part.n_channels_in_ = len(chosen)
+        part.ch_names_in_ = names and tuple(names[channel] for channel in chosen)
+        return part
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose what `transform` returns: "default", "pandas" or "polars"; None changes nothing.

@@ -36,8 +36,10 @@ from mixnorm.noise import covariance, kronecker, layout_for, residuals
 
 STRATEGIES = ("elimination", "path")
 """How sensors are chosen: by this elimination, or by their entry on the mixed-norm path."""
-MOST_OWN_NOISE = 8
-"""Once so many sensors are left, the noise is that of each montage by itself; it costs too much for more of them."""
+LEAST_OWN_NOISE, MOST_OWN_NOISE = 8, 16
+"""Once so many sensors are left, the noise is that of each montage by itself: see `n_own_noise`."""
+TRIALS_PER_FEATURE = 8
+"""Trials for each feature of a montage from which its own noise is known well enough to rank many sensors."""
 
 
 def elimination_order(
@@ -53,7 +55,7 @@ def elimination_order(
     subjects are so separated by the same sensors, each subject having its own d and N.
 
     If ``noise`` is None and the sensors have equal numbers of samples, D² is the distance without its bias: in the
-    Kronecker noise of all sensors, and once `MOST_OWN_NOISE` sensors are left in that of every montage by itself.
+    Kronecker noise of all sensors, and once `n_own_noise` sensors are left in that of every montage by itself.
 
     Parameters
     ----------
@@ -80,9 +82,20 @@ def elimination_order(
         many = [KroneckerDistance(own, groups, allowed) for own in subjects]
         order = allowed[eliminate(many, group_weights[allowed])]
         # in recording order, so that of two equal sensors the earlier one stays here too
-        first = np.sort(order[:MOST_OWN_NOISE])
+        n_few = n_own_noise(subjects, groups.layout.shape[1])
+        first = np.sort(order[:n_few])
         few = [UnbiasedDistance(own, groups, first) for own in subjects]
-        return np.concatenate([first[eliminate(few, group_weights[first])], order[MOST_OWN_NOISE:]])
+        return np.concatenate([first[eliminate(few, group_weights[first])], order[n_few:]])
+
+
+def n_own_noise(subjects: Sequence[Trained], n_samples: int) -> int:
+    """Number of sensors from which on the noise is that of each montage by itself.
+
+    As many as have `TRIALS_PER_FEATURE` trials for every feature in the subject with the fewest trials, but at least
+    `LEAST_OWN_NOISE`, and at most `MOST_OWN_NOISE`, because every montage that is tried costs an inversion.
+    """
+    fewest = min(own.n_trials for own in subjects)
+    return int(np.clip(fewest / (TRIALS_PER_FEATURE * n_samples), LEAST_OWN_NOISE, MOST_OWN_NOISE))
 
 
 def elimination_noise(given: str | ArrayLike | None, groups: Groups) -> str | NDArray[np.float64]:

@@ -24,6 +24,12 @@ class Trained:
     weights: NDArray[np.float64]
 
     @property
+    def n_trials(self) -> float:
+        """(Σs)²/Σs²: so many trials of equal weight have a mean as precise as these."""
+        weights = self.weights / self.weights.max()  # squares of tiny weights would vanish
+        return float(np.sum(weights) ** 2 / np.sum(weights**2))
+
+    @property
     def precision(self) -> float:
         """(1 − 2/n) / (1/n₊ + 1/n₋): variance within the classes over that of the noise in the difference of means.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from sklearn.metrics import roc_auc_score
 from mixnorm.eeg.decoder import Decoder
 from mixnorm.eeg.design import Design
 from mixnorm.eeg.evidence import flash_correlation
+from mixnorm.eeg.scaling import ChannelScaler
 from mixnorm.estimators.fixed_alpha import with_held_out_scores
 from mixnorm.estimators.svc import GroupSVC
 from mixnorm.estimators.svc_cv import GroupSVCCV
-from mixnorm.montage.refits import montage_classifier
+from mixnorm.montage.refits import MontagePenalties, with_identity
 from mixnorm.montage.result import Montage
 
 DECODERS_FOLDER = "decoders"
@@ -63,34 +65,132 @@ class MontageDecoders:
     pooled: Decoder
     by_subject: dict[str, Decoder]
 
-    @classmethod
-    def fit(
-        cls,
-        design: Design,
-        sensors: Sequence[str],
-        alphas: Mapping[str, float],
-        recordings: Sequence[Any],
-        held_out: HeldOutTrials,
-    ) -> MontageDecoders:
-        """Fit on all trials of a design, each subject at its own alpha, and calibrate by the held-out scores.
 
-        With several subjects, the decoder of all of them is for somebody new: it is calibrated by the scores that each
-        subject has by a decoder of the others.
+@dataclass(frozen=True, eq=False)
+class CapTrials:
+    """Trials of a design with all electrodes: the decoders of every montage are fitted on them.
+
+    The scale of the channels, the trials that are rejected and the penalties are those of all electrodes, as where
+    montages are scored.
+
+    Attributes
+    ----------
+    design : Design
+    mask : boolean ndarray of shape (n,)
+        The trials of the design that are learned from.
+    """
+
+    design: Design
+    mask: NDArray[np.bool_] = field(repr=False)
+
+    @cached_property
+    def scaler(self) -> ChannelScaler:
+        """The scaler of all electrodes."""
+        return self.design.preparation.scaler().fit(self.design.X[self.mask])
+
+    def scaled(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The scaled trials and their labels, without those beyond the peak-to-peak limit."""
+        # not kept: the trials of all other subjects, for each of many subjects, would take much memory
+        X, y = self.design.X[self.mask], self.design.y[self.mask]
+        accepted = self.scaler.accepted(X, y)
+        return self.scaler.transform(X[accepted]), y[accepted]
+
+    @cached_property
+    def penalties(self) -> MontagePenalties:
+        """The penalties of any electrodes."""
+        X, y = self.scaled()
+        return MontagePenalties.of(X, np.where(y == 1, 1.0, -1.0))
+
+    def classifier(self, sensors: Sequence[str], alpha: float, among: Sequence[str]) -> GroupSVC:
+        """Fit the classifier of some electrodes on trials of the electrodes ``among``; the others get no weight."""
+        X, y = self.scaled()
+        columns = np.array([self.design.ch_names.index(name) for name in among])
+        places = np.array([among.index(name) for name in sensors])
+        M = with_identity(self.penalties.matrix(columns[places]), places, (len(among), X.shape[2]))
+        forbidden = {place: np.inf for place, name in enumerate(among) if name not in sensors}
+        model = GroupSVC(alpha, penalty="l2", noise=M, group_weights=forbidden or None).fit(X[:, columns], y)
+        # Fitted again, as while spelling, it estimates the noise of its own electrodes: the trials of the others are
+        # not at hand then, and model files contain no matrix.
+        return model.set_params(noise=self.penalties.noise)
+
+    def decoder(self, sensors: Sequence[str], alpha: float, recordings: Sequence[Any]) -> Decoder:
+        """Fit the decoder of some electrodes; it requires no others, except those of the reference."""
+        design, reference = trials_of(self.design, self.mask), self.design.preparation.reference
+        among, needed = tuple(sensors), (*sensors, *(reference or ()))
+        if reference == "average":  # the average is over all electrodes, so that the decoder requires all of them
+            among = design.ch_names
+            needed = recordings[0].ch_names if recordings else among
+        return Decoder(
+            design.preparation,
+            design.sfreq,
+            tuple(needed),
+            among,
+            design.times,
+            self.scaler.picked([design.ch_names.index(name) for name in among]),
+            self.classifier(sensors, alpha, among),
+            n_characters=design.n_characters,
+        )
+
+
+class DecoderFits:
+    """Fits the decoders of montages on all trials of a design; what montages have in common is computed once.
+
+    Parameters
+    ----------
+    design : Design
+    recordings : sequence of recordings
+        Those that the design was prepared from; empty if they are not known.
+    """
+
+    def __init__(self, design: Design, recordings: Sequence[Any] = ()) -> None:
+        self.recordings, subject = recordings, design.subject
+        names = list(dict.fromkeys(subject.tolist()))
+        self._design, self._pooled = design, CapTrials(design, np.ones(len(design.y), dtype=bool))
+        self._own = {name: CapTrials(design, subject == name) for name in names}
+        self._others = {name: CapTrials(design, subject != name) for name in names}
+
+    def scores_by_others(self, sensors: Sequence[str], alphas: Mapping[str, float]) -> dict[str, HeldOutSubject]:
+        """Each subject's trials, scored by the classifier trained on the pooled trials of all other subjects.
+
+        The classifier has not seen these trials; the choice of the electrodes has. Empty for a single subject.
         """
-        # fitted on all trials, with nothing held out: its scores of them would be too good to calibrate by
-        pooled = pooled_decoder(design, sensors, alphas, recordings)
+        if len(alphas) == 1:
+            return {}
+        found = {}
+        for name in alphas:
+            # without this subject's own alpha, which was chosen on the trials that are scored here
+            alpha = float(np.median([alpha for other, alpha in alphas.items() if other != name]))
+            others, own = self._others[name], self._own[name].mask
+            model = others.classifier(sensors, alpha, sensors)
+            columns = [self._design.ch_names.index(sensor) for sensor in sensors]
+            # all trials of the new subject are scored, also those beyond the peak-to-peak limit
+            scores = model.decision_function(others.scaler.transform(self._design.X[own])[:, columns])
+            found[name] = HeldOutSubject(scores, np.array([roc_auc_score(self._design.y[own], scores)]))
+        return found
+
+    def decoders(
+        self, sensors: Sequence[str], alphas: Mapping[str, float], held_out: HeldOutTrials
+    ) -> MontageDecoders:
+        """Fit on all trials, each subject at its own alpha, and calibrate by the held-out scores.
+
+        With several subjects, the decoder of all of them is for somebody new, at the median of the subjects' alphas:
+        it is calibrated by the scores that each subject has by a decoder of the others.
+        """
+        # not the mean: alphas differ by powers of ten, and a subject with few trials may have chosen an extreme one
+        pooled = self._pooled.decoder(sensors, float(np.median(list(alphas.values()))), self.recordings)
         if len(alphas) == 1:
             (own,) = held_out.own.values()
-            return cls(calibrated(pooled, design, own), {})
+            return MontageDecoders(calibrated(pooled, self._design, own), {})
         by_subject = {}
-        for name, decoder in decoders_by_subject(design, sensors, alphas, recordings).items():
-            by_subject[name] = calibrated(decoder, trials_of(design, design.subject == name), held_out.own[name])
+        for name, alpha in alphas.items():
+            decoder = self._own[name].decoder(sensors, alpha, self.recordings)
+            by_subject[name] = calibrated(decoder, trials_of(self._design, self._own[name].mask), held_out.own[name])
         # Trials keep their place in the design, whatever the order of the subjects.
-        scores = np.full(len(design.y), np.nan)
+        scores = np.full(len(self._design.y), np.nan)
         for name, others in held_out.by_others.items():
-            scores[design.subject == name] = others.scores
+            scores[self._own[name].mask] = others.scores
         aucs = np.concatenate([others.aucs for others in held_out.by_others.values()])
-        return cls(calibrated(pooled, design, HeldOutSubject(scores, aucs)), by_subject)
+        return MontageDecoders(calibrated(pooled, self._design, HeldOutSubject(scores, aucs)), by_subject)
 
 
 def calibrated(decoder: Decoder, design: Design, held_out: HeldOutSubject) -> Decoder:
@@ -117,49 +217,6 @@ def with_decoder_files(
         else one
         for one in montages
     )
-
-
-def pooled_decoder(
-    design: Design, sensors: Sequence[str], alphas: Mapping[str, float], recordings: Sequence[Any]
-) -> Decoder:
-    """One classifier trained on the trials of all subjects, at the median of the subjects' alphas."""
-    # not the mean: alphas differ by powers of ten, and a subject with few trials may have chosen an extreme one
-    return decoder_on(design, sensors, montage_classifier(float(np.median(list(alphas.values())))), recordings)
-
-
-def decoders_by_subject(
-    design: Design, sensors: Sequence[str], alphas: Mapping[str, float], recordings: Sequence[Any]
-) -> dict[str, Decoder]:
-    """One decoder for each subject, trained on the subject's trials at the subject's alpha."""
-    return {
-        name: decoder_on(
-            trials_of(design, design.subject == name), sensors, montage_classifier(float(alpha)), recordings
-        )
-        for name, alpha in alphas.items()
-    }
-
-
-def scores_by_others(design: Design, sensors: Sequence[str], alphas: Mapping[str, float]) -> dict[str, HeldOutSubject]:
-    """Each subject's trials, scored by the classifier that is trained on the pooled trials of all other subjects.
-
-    The classifier has not seen these trials; the choice of the electrodes has. Empty for a single subject.
-    """
-    if len(alphas) == 1:
-        return {}
-    part = _with_sensors(design, sensors)
-    found = {}
-    for name in alphas:
-        own = part.subject == name
-        # without this subject's own alpha, which was chosen on the trials that are scored here
-        alpha = float(np.median([alpha for other, alpha in alphas.items() if other != name]))
-        scaler = part.preparation.scaler().fit(part.X[~own])
-        # trials beyond the peak-to-peak limit are not learned from, but all trials of the new subject are scored
-        known = ~own
-        known[known] = scaler.accepted(part.X[known], part.y[known])
-        model = montage_classifier(alpha).fit(scaler.transform(part.X[known]), part.y[known])
-        scores = model.decision_function(scaler.transform(part.X[own]))
-        found[name] = HeldOutSubject(scores, np.array([roc_auc_score(part.y[own], scores)]))
-    return found
 
 
 def trials_of(design: Design, mask: NDArray[np.bool_]) -> Design:

@@ -1,16 +1,17 @@
-r"""ℓ2 classifiers with the noise of their own sensors for every number of sensors, from all of them down to few.
+r"""ℓ2 classifiers for every number of sensors, from all of them down to few.
 
 For the first K sensors of an order, minimise over w (K r,) and b, with h_i = max(0, 1 − y_i (x_i·w + b)),
 
-    Σ_i h_i² / n + alpha ½ w'N_K w.
+    Σ_i h_i² / n + alpha ½ w'M_K w,
 
-From one K to the next the solution changes little, and so does everything that a Newton step needs, but N_K is
-estimated for each K by itself (`SensorMoments`), so that no factorisation can be updated. The Newton system
+where M_K is the penalty of these sensors (`mixnorm.noise.subsets`). From one K to the next the solution changes
+little, and so does everything that a Newton step needs, but M_K is not a part of the penalty of more sensors, so that
+no factorisation can be updated. The Newton system
 
-    (alpha N_K + (2/n) X_a'X_a) δ = −gradient,        a: the trials with h > 0, centred because b is eliminated,
+    (alpha M_K + (2/n) X_a'X_a) δ = −gradient,        a: the trials with h > 0, centred because b is eliminated,
 
 is therefore solved by conjugate gradients, whose preconditioner is a Cholesky factor of the same matrix at a larger K:
-the leading block of a Cholesky factor is the factor of the leading block. One factor serves dozens of sizes. A product
+the leading block of a Cholesky factor is the factor of the leading block. One factor serves several sizes. A product
 with the matrix costs O(n K r + K² r²), a fit so about as much as twenty products of X with a vector; a factorisation
 of its own for every K would cost O(K³ r³).
 """
@@ -27,7 +28,7 @@ from scipy.linalg.lapack import get_lapack_funcs
 from mixnorm.core.certificate import quadratic_gap
 from mixnorm.core.intercept import solve_intercept
 from mixnorm.core.problem import SquaredHinge
-from mixnorm.noise import SensorMoments, StructuredCovariance
+from mixnorm.noise import NestedPenalties, Penalty
 
 #: Relative duality gap to reach: below the tol of the estimators, because solutions of one set of sensors that was
 #: found in two ways should have the same score.
@@ -55,6 +56,7 @@ def nested_fits(
     signs: NDArray[np.float64],
     alphas: Mapping[int, float],
     known: Mapping[int, tuple[NDArray[np.float64], float]],
+    penalties: NestedPenalties,
 ) -> Iterator[NestedFit]:
     """Fit the classifier of the first K sensors for several K, from the largest down.
 
@@ -67,8 +69,10 @@ def nested_fits(
     alphas : mapping of K to alpha
     known : mapping of K to (coefficients (K, r), intercept)
         Solutions at other sizes, from which the next smaller one starts.
+    penalties : NestedPenalties
+        Those of the sensors in this order.
     """
-    walk = _Walk(X, signs)
+    walk = _Walk(X, signs, penalties)
     w, b = np.zeros(X.shape[1:]), 0.0
     for K in sorted({*alphas, *known}, reverse=True):
         if K in known:
@@ -80,17 +84,17 @@ def nested_fits(
 
 
 class _Walk:
-    """The trials, the noise of every size, and the factor in use."""
+    """The trials, the penalty of every size, and the factor in use."""
 
-    def __init__(self, X: NDArray[np.float64], signs: NDArray[np.float64]) -> None:
+    def __init__(self, X: NDArray[np.float64], signs: NDArray[np.float64], penalties: NestedPenalties) -> None:
         n, C, r = X.shape
         self.X, self.y, self.r = np.ascontiguousarray(X).reshape(n, C * r), signs, r
-        self.moments = SensorMoments(X, signs, np.ones(n))
+        self.penalties = penalties
         self.factor: _Factor | None = None
 
     def fit(self, K: int, alpha: float, w: NDArray[np.float64], b: float) -> NestedFit:
         """Fit the first K sensors, from coefficients (K, r) and an intercept."""
-        at = _Problem(self.X[:, : K * self.r], self.y, alpha, self.moments.structured(slice(0, K)), w, b)
+        at = _Problem(self.X[:, : K * self.r], self.y, alpha, self.penalties.first(K), w, b)
         for _ in range(_MOST_STEPS):
             gap = at.look()
             if gap <= TOL:
@@ -107,23 +111,21 @@ class _Problem:
     Attributes
     ----------
     w, b : the point
-    scores, Nw : X w (n,) and N w (d,), updated with w
+    scores, Mw : X w (n,) and M w (d,), updated with w
     inside : boolean (n,)
         The trials with h > 0.
     descent : ndarray of shape (d,)
         Minus the gradient at the best intercept.
     """
 
-    def __init__(
-        self, X: NDArray, y: NDArray, alpha: float, noise: StructuredCovariance, w: NDArray, b: float
-    ) -> None:
-        self.X, self.y, self.alpha, self.noise, self.share = X, y, alpha, noise, 1 / len(y)
-        self.w, self.b = w.ravel().copy(), b
-        # both are linear in w: a step updates them without another product with X or N
-        self.scores, self.Nw = X @ self.w, self.noise_times(self.w)
+    def __init__(self, X: NDArray, y: NDArray, alpha: float, penalty: Penalty, w: NDArray, b: float) -> None:
+        self.X, self.y, self.alpha, self.penalty, self.share = X, y, alpha, penalty, 1 / len(y)
+        self.shape, self.w, self.b = w.shape, w.ravel().copy(), b
+        # both are linear in w: a step updates them without another product with X or M
+        self.scores, self.Mw = X @ self.w, self.penalty_times(self.w)
 
-    def noise_times(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.noise.times(v.reshape(len(self.noise.sensors), -1)).ravel()
+    def penalty_times(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.penalty.times(v.reshape(self.shape)).ravel()
 
     def look(self) -> float:
         """Solve the intercept; return the relative duality gap."""
@@ -132,21 +134,21 @@ class _Problem:
         self.b = float(solve_intercept(SquaredHinge(), scores, y, weight, np.array([self.b]))[0])
         h = np.maximum(0.0, 1 - self.y * (self.scores + self.b))
         self.inside = h > 0
-        self.descent = 2 * self.share * ((h * self.y) @ self.X) - self.alpha * self.Nw
-        primal = self.share * float(h @ h) + self.alpha / 2 * float(self.w @ self.Nw)
-        square = self.noise.inverse_bound(self.descent.reshape(len(self.noise.sensors), -1))
+        self.descent = 2 * self.share * ((h * self.y) @ self.X) - self.alpha * self.Mw
+        primal = self.share * float(h @ h) + self.alpha / 2 * float(self.w @ self.Mw)
+        square = self.penalty.inverse_bound(self.descent.reshape(self.shape))
         return quadratic_gap(primal, self.alpha, square)
 
     def step(self, factor: _Factor) -> None:
         """One Newton step of the best length."""
         direction = self._newton_direction(factor)
         shift = -float(direction.scores[self.inside].mean()) if self.inside.any() else 0.0
-        linear, quadratic = (self.alpha * float(direction.w @ part) for part in (self.Nw, direction.Nw))
+        linear, quadratic = (self.alpha * float(direction.w @ part) for part in (self.Mw, direction.Mw))
         along = direction.scores + shift
         length = _best_length(self.y * (self.scores + self.b), self.y * along, self.share, linear, quadratic)
         self.w += length * direction.w
         self.scores += length * direction.scores
-        self.Nw += length * direction.Nw
+        self.Mw += length * direction.Mw
         self.b += length * shift
 
     def _newton_direction(self, factor: _Factor) -> _Direction:
@@ -159,7 +161,7 @@ class _Problem:
         products = 0
         while products < _MOST_PRODUCTS:
             products += 1
-            part = _Direction(search, self.X @ search, self.noise_times(search))
+            part = _Direction(search, self.X @ search, self.penalty_times(search))
             product = self._hessian_times(part)
             length = square / float(search @ product)
             found.add(length, part)
@@ -173,24 +175,24 @@ class _Problem:
         return found
 
     def _hessian_times(self, part: _Direction) -> NDArray[np.float64]:
-        """(alpha N + (2/n) X_a'X_a) v, the trials a centred."""
+        """(alpha M + (2/n) X_a'X_a) v, the trials a centred."""
         inside = np.where(self.inside, part.scores, 0.0)
         inside[self.inside] -= inside.sum() / max(1, np.count_nonzero(self.inside))
-        return 2 * self.share * (inside @ self.X) + self.alpha * part.Nw
+        return 2 * self.share * (inside @ self.X) + self.alpha * part.Mw
 
 
 @dataclass(eq=False)
 class _Direction:
-    """A change of w, with X w (n,) and N w (d,) that belong to it."""
+    """A change of w, with X w (n,) and M w (d,) that belong to it."""
 
     w: NDArray[np.float64]
     scores: NDArray[np.float64]
-    Nw: NDArray[np.float64]
+    Mw: NDArray[np.float64]
 
     def add(self, length: float, other: _Direction) -> None:
         self.w += length * other.w
         self.scores += length * other.scores
-        self.Nw += length * other.Nw
+        self.Mw += length * other.Mw
 
 
 class _Factor:
@@ -206,7 +208,7 @@ class _Factor:
     def of(cls, at: _Problem) -> _Factor:
         rows = at.X[at.inside]
         rows = (rows - rows.mean(axis=0)) * np.sqrt(2 * at.share) if len(rows) else rows
-        matrix = rows.T @ rows + at.alpha * at.noise.dense()
+        matrix = rows.T @ rows + at.alpha * at.penalty.dense()
         for precision in (np.float32, np.float64):
             own = matrix.astype(precision).T
             potrf, trtri = get_lapack_funcs(("potrf", "trtri"), (own,))

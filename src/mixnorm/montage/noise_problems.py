@@ -1,8 +1,8 @@
-r"""ℓ2 problems with the noise of their own sensors: alpha ½ w'N w is the plain penalty on whitened trials.
+r"""ℓ2 problems of some sensors with a penalty alpha ½ w'M w, which is the plain penalty on whitened trials.
 
-With N = L L', z = L⁻¹x and v = L'w: x·w = z·v and w'N w = ‖v‖². On the host the problems are solved one after the
-other. On a device many are solved as one stack: problems with fewer sensors are filled up with features that are zero,
-and those with fewer trials with trials of weight zero.
+`mixnorm.noise.subsets` estimates M of any sensors, and the coordinates in which it is the identity. On the host the
+problems are solved one after the other. On a device many are solved as one stack: problems with fewer sensors are
+filled up with features that are zero, and those with fewer trials with trials of weight zero.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import L2
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.core.span import Span
-from mixnorm.core.triangular import backward, cholesky, forward
 from mixnorm.execution import SolverOptions, few_threads, on_device, solve, to_device
-from mixnorm.noise import SensorMoments
+from mixnorm.noise import SubsetPenalties, subset_penalties
+from mixnorm.noise.subsets import Whitening
 
 #: Problems of one stack have at least this share of the sensors of its largest one, so that little is filled up.
 _LEAST_SHARE = 0.25
-#: Bytes of the whitened trials of one stack, and of the factors of the noise.
+#: Bytes of the whitened trials of one stack, and of the factors of their penalties.
 _BYTES = 8 * 2**30
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseTrials:
-    """Training trials of all sensors, and the noise of any of them. Build it with `of`.
+    """Training trials of all sensors, and the penalties of any of them. Build it with `of`.
 
     Attributes
     ----------
     X : array of shape (n, C, r), on the device in use
     signs, weights : ndarrays of shape (n,)
         −1 or +1, and sample weights > 0.
-    moments : SensorMoments
+    penalties : SubsetPenalties
     """
 
     X: Array = field(repr=False)
     signs: NDArray[np.float64] = field(repr=False)
     weights: NDArray[np.float64] = field(repr=False)
-    moments: SensorMoments = field(repr=False)
+    penalties: SubsetPenalties = field(repr=False)
 
     @classmethod
     def of(cls, X: NDArray[np.float64], signs: NDArray[np.float64], weights: NDArray[np.float64]) -> NoiseTrials:
-        """Compute the moments; trials of weight 0 are left out."""
+        """Estimate the penalties; trials of weight 0 are left out."""
         used = weights > 0
         X, signs, weights = X[used], signs[used], weights[used].astype(np.float64)
         with few_threads(X):
-            return cls(to_device(X), signs, weights, SensorMoments(X, signs, weights, to_device))
+            return cls(to_device(X), signs, weights, subset_penalties(X, signs, weights, to_device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,18 +64,18 @@ class NoiseProblem:
 
     @property
     def n_values(self) -> int:
-        """Number of values in the trials of these sensors and in their noise."""
+        """Number of values in the trials of these sensors and in the two factors of their penalty."""
         n, _, r = self.trials.X.shape
         d = r * len(self.sensors)
-        return n * d + d * d
+        return n * d + 2 * d * d
 
-    def whitened(self) -> tuple[Array, Array]:
-        """Return L (d, d) and the whitened trials (n, d)."""
+    def whitened(self) -> tuple[Whitening, Array]:
+        """Return the coordinates in which the penalty is the identity, and the trials in them, (n, d)."""
         X = self.trials.X
         xp = namespace(X)
-        L = cholesky(self.trials.moments.structured(self.sensors).dense())
+        whitening = self.trials.penalties.whitening(self.sensors)
         own = xp.take(X, like(X, self.sensors, dtype=xp.int64), axis=1)
-        return L, xp.matrix_transpose(forward(L, xp.matrix_transpose(xp.reshape(own, (X.shape[0], -1)))))
+        return whitening, whitening.trials(xp.reshape(own, (X.shape[0], -1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,7 @@ def _solved(problem: NoiseProblem, options: SolverOptions) -> Classifiers:
     """Solve one problem on the host."""
     if not len(problem.sensors):
         return _without_sensors(problem)
-    L, Z = problem.whitened()
+    whitening, Z = problem.whitened()
     # With more features than trials the problem has only as many dimensions as trials.
     span = Span.of(Z)
     groups = Groups.from_channels(range(len(problem.sensors)), problem.trials.X.shape[2])
@@ -131,7 +131,8 @@ def _solved(problem: NoiseProblem, options: SolverOptions) -> Classifiers:
     )
     solutions = solve(stack, problem.alphas[:, None, None], options)
     V = np.stack([s.W[0, 0, :, 0] for s in solutions], axis=1)
-    return Classifiers.of(backward(L, V if span is None else span.coefficients(V)), solutions, 0, len(problem.sensors))
+    W = whitening.coefficients(V if span is None else span.coefficients(V))
+    return Classifiers.of(W, solutions, 0, len(problem.sensors))
 
 
 def _without_sensors(problem: NoiseProblem) -> Classifiers:
@@ -163,10 +164,10 @@ def _solved_together(problems: Sequence[NoiseProblem], options: SolverOptions) -
     xp, r = namespace(first), first.shape[2]
     B, G, n = len(problems), len(problems[0].sensors), max(len(problem.trials.signs) for problem in problems)
     Z = xp.zeros((B, 1, n, G * r), dtype=first.dtype, device=first.device)
-    y, weights, factors = np.ones((B, 1, n)), np.zeros((B, 1, n, 1)), []
+    y, weights, whitenings = np.ones((B, 1, n)), np.zeros((B, 1, n, 1)), []
     for i, problem in enumerate(problems):
-        L, own = problem.whitened()
-        factors.append(L)
+        whitening, own = problem.whitened()
+        whitenings.append(whitening)
         Z[i, 0, : own.shape[0], : own.shape[1]] = own
         y[i, 0, : own.shape[0]], weights[i, 0, : own.shape[0], 0] = problem.trials.signs, problem.trials.weights
     ones, groups = np.ones((B, 1)), Groups.from_channels(range(G), r)
@@ -176,6 +177,6 @@ def _solved_together(problems: Sequence[NoiseProblem], options: SolverOptions) -
     solutions = solve(stack, np.stack([problem.alphas for problem in problems], axis=1)[:, :, None], options)
     V = to_device(np.stack([s.W[:, 0, :, 0] for s in solutions], axis=2))
     return [
-        Classifiers.of(backward(L, V[i, : L.shape[0]]), solutions, i, len(problem.sensors))
-        for i, (L, problem) in enumerate(zip(factors, problems, strict=True))
+        Classifiers.of(whitening.coefficients(V[i, : r * len(problem.sensors)]), solutions, i, len(problem.sensors))
+        for i, (whitening, problem) in enumerate(zip(whitenings, problems, strict=True))
     ]

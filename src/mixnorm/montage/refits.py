@@ -1,11 +1,9 @@
-r"""The decoders of nested montages: ℓ2 SVMs with the noise of their own sensors.
+r"""The decoders of nested montages: ℓ2 SVMs with what all sensors show about the noise and the response.
 
-The penalty of a montage's decoder is alpha · ½ w'N w. N is the structured covariance of the noise of its K sensors,
-estimated from the training trials, and alpha is chosen on inner folds, each with its own N. The decoder depends on the
-set of the sensors and on the trials alone, not on the order in which the sensors were found, so that two ways to the
-same montage have the same score. ``mixnorm train`` uses ``noise="evoked"`` instead, which is better by about a point
-of AUC; here the estimates of nested montages must be parts of one another, so that one factorisation serves many
-sizes.
+The penalty of a montage's decoder is alpha · ½ w'M w. M follows from the noise and the expected response of all
+sensors in the training trials (`mixnorm.noise.subsets`); with all sensors it is that of ``noise="evoked"``. Alpha is
+chosen on inner folds, each with its own M. The decoder depends on the set of the sensors and on the trials alone, not
+on the order in which the sensors were found, so that two ways to the same montage have the same score.
 
 On a device the decoders of all sizes, and of all sets of trials that are given together, are solved as stacks.
 """
@@ -24,11 +22,11 @@ from mixnorm.core.penalties import L2
 from mixnorm.core.problem import Stack
 from mixnorm.estimators.cross_validation import Choice, auc, choose
 from mixnorm.estimators.objective import ALPHA_RATIO, NOISE_ALPHA_RATIO, check_alphas, varying, warn_unconverged
-from mixnorm.estimators.svc import GroupSVC
-from mixnorm.execution import SolverOptions, on_device
+from mixnorm.execution import SolverOptions, few_threads, on_device
 from mixnorm.montage.nested_fits import nested_fits
 from mixnorm.montage.noise_problems import Classifiers, NoiseProblem, NoiseTrials, solve_problems
 from mixnorm.montage.trials import Training
+from mixnorm.noise import SubsetPenalties, subset_penalties
 
 #: Number of alphas that the inner folds choose from, and the relative duality gap to reach: as in `GroupSVCCV`.
 N_ALPHAS, TOL = 20, 1e-6
@@ -145,8 +143,7 @@ class _Refit:
         grid = sizes_up_to(len(self.order))
         self.at_folds = [size for size in self.sizes.tolist() if size in grid or size == self.sizes[0]]
         self.between = [size for size in self.sizes.tolist() if size not in self.at_folds]
-        # a constant sensor adds nothing to an intercept, but rounding errors could give it a coefficient
-        self.varies = varying(training.X.reshape(len(training.X), -1), self._groups(training.X.shape[1]))
+        self.varies = varying_sensors(training.X)
         self.fitted: dict[int, tuple[float, NDArray[np.float64], float]] = {}
         self.alphas: dict[int, float] = {}
         self._paths: dict[tuple[int, int], Classifiers] = {}
@@ -161,19 +158,24 @@ class _Refit:
     def columns(self) -> list[NoiseTrials]:
         """The training trials of every inner fold, and then all trials."""
         weights = [*(fold.train for fold in self.training.folds), np.ones(len(self.training.signs))]
-        return [NoiseTrials.of(self.training.X, self.training.signs, own) for own in weights]
+        X = self.training.X[:, self.varies]
+        return [NoiseTrials.of(X, self.training.signs, own) for own in weights]
 
     def sensors(self, size: int) -> NDArray[np.integer]:
         """The sensors of a montage that have a part in its decoder, in recording order."""
         chosen = np.sort(self.order[:size])
         return chosen[self.varies[chosen]]
 
+    def places(self, sensors: NDArray[np.integer]) -> NDArray[np.intp]:
+        """Where sensors are among those that vary, from which the penalties are estimated."""
+        return places_among(self.varies, sensors)
+
     def paths(self) -> Iterator[NoiseProblem]:
         """The problems by which alpha is chosen."""
         for size in self.at_folds:
             self._grids[size] = grid = self._grid(size)
             for column in self.columns:
-                yield NoiseProblem(column, self.sensors(size), grid)
+                yield NoiseProblem(column, self.places(self.sensors(size)), grid)
 
     def keep_path(self, problem: NoiseProblem, found: Classifiers) -> None:
         place = next(k for k, column in enumerate(self.columns) if column is problem.trials)
@@ -240,7 +242,7 @@ def _fit_between(refits: Sequence[_Refit], work: _Work) -> None:
         if one not in together:
             _fit_nested(one, work)
     problems = [
-        (one, size, NoiseProblem(one.columns[-1], one.sensors(size), np.array([one.alphas[size]])))
+        (one, size, NoiseProblem(one.columns[-1], one.places(one.sensors(size)), np.array([one.alphas[size]])))
         for one in together
         for size in one.between
     ]
@@ -261,7 +263,9 @@ def _fit_nested(one: _Refit, work: _Work) -> None:
     ranks = {size: np.argsort(np.argsort(one.order[:size])) for size in one.sizes.tolist()}
     known = {size: (coef[ranks[size]], intercept) for size, (_, coef, intercept) in one.fitted.items()}
     found = []
-    for fit in nested_fits(X, one.training.signs, {size: one.alphas[size] for size in one.between}, known):
+    alphas = {size: one.alphas[size] for size in one.between}
+    penalties = one.columns[-1].penalties.nested(one.places(one.order))
+    for fit in nested_fits(X, one.training.signs, alphas, known, penalties):
         coef = fit.coef[np.argsort(one.order[: fit.size])]
         one.fitted[fit.size] = one.alphas[fit.size], coef, fit.intercept
         work.add(fit.size**2)
@@ -270,9 +274,63 @@ def _fit_nested(one: _Refit, work: _Work) -> None:
         warn_unconverged(found, TOL)
 
 
-def montage_classifier(alpha: float) -> GroupSVC:
-    """The decoder of a montage at a given alpha."""
-    return GroupSVC(alpha, penalty="l2", noise="structured")
+def varying_sensors(X: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which sensors of trials (n, G, r) are not constant; only these have a part in decoders and penalties.
+
+    A constant sensor adds nothing to an intercept, but rounding errors could give it a coefficient.
+    """
+    varies = varying(X.reshape(len(X), -1), Groups.from_channels(range(X.shape[1]), X.shape[2]))
+    # where nothing varies, the estimate of the noise says what is wrong
+    return varies if varies.any() else ~varies
+
+
+@dataclass(frozen=True, eq=False)
+class MontagePenalties:
+    """The penalties of any sensors of some training trials; those that are constant have the identity.
+
+    Attributes
+    ----------
+    varies : boolean ndarray of shape (G,)
+    penalties : SubsetPenalties
+        Of the sensors that vary.
+    n_samples : int
+    """
+
+    varies: NDArray[np.bool_]
+    penalties: SubsetPenalties
+    n_samples: int
+
+    @classmethod
+    def of(cls, X: NDArray[np.float64], signs: NDArray[np.float64]) -> MontagePenalties:
+        """Estimate them from scaled training trials (n, G, r)."""
+        varies = varying_sensors(X)
+        with few_threads(X):
+            return cls(varies, subset_penalties(X[:, varies], signs, np.ones(len(X))), X.shape[2])
+
+    @property
+    def noise(self) -> str:
+        """The estimate of `GroupSVC` that needs no other sensors and comes nearest."""
+        return self.penalties.noise
+
+    def matrix(self, sensors: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return M (K r, K r) of some sensors."""
+        own = np.flatnonzero(self.varies[sensors])
+        M = self.penalties.matrix(places_among(self.varies, sensors[own]))
+        return with_identity(M, own, (len(sensors), self.n_samples))
+
+
+def with_identity(M: NDArray[np.float64], places: NDArray[np.integer], shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Put the penalty of some sensors at their places among others (sensors, samples), with the identity for these."""
+    n_sensors, r = shape
+    features = (r * places[:, None] + np.arange(r)).ravel()
+    whole = np.eye(r * n_sensors)
+    whole[np.ix_(features, features)] = M
+    return whole
+
+
+def places_among(varies: NDArray[np.bool_], sensors: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Where sensors are among those that vary."""
+    return np.cumsum(varies)[sensors] - 1
 
 
 def sizes_up_to(most: int) -> NDArray[np.int64]:

@@ -31,10 +31,10 @@ from mixnorm.montage.case import Case, has_stability
 from mixnorm.montage.caution import few_trials, no_transfer
 from mixnorm.montage.checkpoint import Call, Checkpoint
 from mixnorm.montage.decoders import (
+    DecoderFits,
     HeldOutSubject,
     HeldOutTrials,
     MontageDecoders,
-    scores_by_others,
     with_decoder_files,
 )
 from mixnorm.montage.intervals import mean_known
@@ -165,7 +165,8 @@ def select_montage(
     choice = choose(found, options.sensors)
     sensors, alphas = case.sensors_and_alphas(found, choice.chosen)
     # from the nested cross-validation: nothing has to be fitted again to calibrate the decoder
-    held_out = _held_out(case, found, choice.chosen)
+    fits = DecoderFits(design, recordings)
+    held_out = _held_out(case, found, choice.chosen, fits)
     rows = _by_subject(case, found, choice, held_out) if case.is_shared else None
     # stability, path, windows and the other orders are for the page: the montages above do not depend on them
     stable = _stability(case)
@@ -175,9 +176,9 @@ def select_montage(
     curves = (curve_of("mixnorm", found.sizes, found.by_fold, found.ratio), *_compared(case, found))
     montages = montages_of(design, case.constraints, case.subjects, found)
     case.tracker.start(DECODERS)
-    decoders = MontageDecoders.fit(design, sensors, alphas, recordings, held_out)
+    decoders = fits.decoders(sensors, alphas, held_out)
     case.tracker.finish_part()
-    by_size = _decoders_by_size(case, found, recordings) if options.decoders else {}
+    by_size = _decoders_by_size(case, found, fits) if options.decoders else {}
     return Selection(
         source=source_of(design, recordings, dict(zip(case.names, case.folds, strict=True)), len(found.tests)),
         sensors=sensors_of(design, case.constraints, stable),
@@ -228,21 +229,21 @@ def _windows(case: Case) -> ScoredWindows:
     )
 
 
-def _held_out(case: Case, found: ScoredMontages, place: int) -> HeldOutTrials:
+def _held_out(case: Case, found: ScoredMontages, place: int, fits: DecoderFits) -> HeldOutTrials:
     """The held-out scores of the montages of one size."""
     own = {}
     for t, name in enumerate(case.names):
         aucs = found.aucs[place, :, t]
         own[name] = HeldOutSubject(found.held_out(case.subjects, t, place), aucs[np.isfinite(aucs)])
-    return HeldOutTrials(own, scores_by_others(case.design, *case.sensors_and_alphas(found, place)))
+    return HeldOutTrials(own, fits.scores_by_others(*case.sensors_and_alphas(found, place)))
 
 
-def _decoders_by_size(case: Case, found: ScoredMontages, recordings: Sequence[Any]) -> dict[int, MontageDecoders]:
+def _decoders_by_size(case: Case, found: ScoredMontages, fits: DecoderFits) -> dict[int, MontageDecoders]:
     """The decoders of every montage."""
     by_size = {}
     for place, size in enumerate(found.sizes):
-        about = case.design, *case.sensors_and_alphas(found, place)
-        by_size[int(size)] = MontageDecoders.fit(*about, recordings, _held_out(case, found, place))
+        held_out = _held_out(case, found, place, fits)
+        by_size[int(size)] = fits.decoders(*case.sensors_and_alphas(found, place), held_out)
         case.tracker.finish_part()
     return by_size
 

@@ -1,11 +1,14 @@
 """The noise beside the evoked response: where a response is expected, the penalty is smaller."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
+from mixnorm.core.arrays import Array, namespace
 from mixnorm.noise.structured import structured
-from mixnorm.noise.white import scaled
 
 #: Eigenvalues of a covariance below this share of the largest are rounding.
 _ROUNDING = 1e-12
@@ -58,33 +61,82 @@ def evoked(
     ndarray of shape (C r, C r)
         Sensor by sensor.
     """
-    N = structured(trials, weights)
-    values, vectors = eigh(N, check_finite=False)
-    # White noise makes N positive definite; this only keeps rounding from giving a negative eigenvalue.
-    values = np.sqrt(np.maximum(values, _ROUNDING * values[-1]))
-    root, inverse_root = ((vectors * power) @ vectors.T for power in (values, 1 / values))
     variance = float(weights @ np.einsum("ijk,ijk->i", trials, trials)) / difference.size
-    D = (inverse_root @ difference.ravel()).reshape(difference.shape) * np.sqrt(n_difference / variance)
-    C, r = D.shape
-    (a, U), (b, V) = _above_the_noise(D @ D.T / r), _above_the_noise(D.T @ D / C)
-    # A ⊗ I + I ⊗ B has the eigenvectors U ⊗ V, so that its inverse root needs no further factorisation
-    shares = 1 / np.sqrt((a[:, None] + b) / 2).ravel()
+    expected = ExpectedResponse.of(structured(trials, weights), difference, n_difference / variance)
+    half = expected.penalty_root()
     # M = half' half is symmetric and positive semidefinite to the last bit.
-    half = _kronecker_product(U.T, V.T, root) * shares[:, None]
-    return scaled(half.T @ half)
+    return half.T @ half / expected.mean_penalty
 
 
-def _above_the_noise(squares: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+@dataclass(frozen=True, eq=False)
+class ExpectedResponse:
+    r"""How large a response may be, in coordinates where the noise N is the identity; build it with `of`.
+
+    The covariance of the expected response is
+
+    .. math:: Q = N^{1/2} \tfrac12 (A \otimes I + I \otimes B) N^{1/2} ,
+
+    with A and B as in `evoked`, and the penalty that goes with it is M = N Q⁻¹ N, that of w = N⁻¹ d for a response d
+    of covariance Q.
+
+    Attributes
+    ----------
+    root : array of shape (C r, C r)
+        N^{1/2}, symmetric, in coordinates where A ⊗ I + I ⊗ B is diagonal: (U' ⊗ V') N^{1/2}.
+    sizes : array of shape (C r,)
+        The eigenvalues of ½ (A ⊗ I + I ⊗ B).
+    """
+
+    root: Array = field(repr=False)
+    sizes: Array = field(repr=False)
+
+    @classmethod
+    def of(cls, N: Array, difference: Array, precision: float) -> ExpectedResponse:
+        """Estimate it from a noise N (C r, C r) and the difference of the class means (C, r).
+
+        ``precision`` is one over the variance of the noise in the difference, where N has a mean diagonal of 1.
+        """
+        xp, (C, r) = namespace(N, difference), difference.shape
+        values, vectors = xp.linalg.eigh(N)
+        # White noise makes N positive definite; this only keeps rounding from giving a negative eigenvalue.
+        values = xp.sqrt(xp.clip(values, min=_ROUNDING * float(values[-1])))
+        in_noise = xp.matrix_transpose(vectors) @ xp.reshape(difference, (-1,))
+        D = xp.reshape(vectors @ (in_noise / values), (C, r)) * precision**0.5
+        (a, U), (b, V) = (
+            _above_the_noise(D @ xp.matrix_transpose(D) / r),
+            _above_the_noise(xp.matrix_transpose(D) @ D / C),
+        )
+        # A ⊗ I + I ⊗ B has the eigenvectors U ⊗ V, so that its inverse root needs no further factorisation
+        root = _kronecker_product(U, V, vectors * values) @ xp.matrix_transpose(vectors)
+        return cls(root, xp.reshape((a[:, None] + b) / 2, (-1,)))
+
+    def penalty_root(self) -> Array:
+        """Return a matrix whose product with its transpose, H'H, is M."""
+        return self.root / namespace(self.root).sqrt(self.sizes)[:, None]
+
+    @property
+    def mean_penalty(self) -> float:
+        """Mean of the diagonal of M."""
+        xp = namespace(self.root)
+        return float(xp.sum(self.root**2 / self.sizes[:, None])) / len(self.sizes)
+
+    def covariance(self) -> Array:
+        """Return Q (C r, C r), sensor by sensor."""
+        xp = namespace(self.root)
+        half = self.root * xp.sqrt(self.sizes)[:, None]
+        return xp.matrix_transpose(half) @ half
+
+
+def _above_the_noise(squares: Array) -> tuple[Array, Array]:
     """Eigenvalues, raised to at least 1 and divided by their mean, and eigenvectors."""
-    values, vectors = eigh(squares, check_finite=False)
-    values = np.maximum(values, 1.0)
-    return values / values.mean(), vectors
+    xp = namespace(squares)
+    values, vectors = xp.linalg.eigh(squares)
+    values = xp.clip(values, min=1.0)
+    return values / xp.mean(values), vectors
 
 
-def _kronecker_product(
-    left: NDArray[np.float64], right: NDArray[np.float64], matrix: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """(left ⊗ right) matrix, without making the Kronecker product."""
-    C, r = len(left), len(right)
-    inner = np.matmul(right, matrix.reshape(C, r, -1))
-    return np.tensordot(left, inner, axes=1).reshape(C * r, -1)
+def _kronecker_product(left: Array, right: Array, matrix: Array) -> Array:
+    """(left ⊗ right)' matrix, without making the Kronecker product."""
+    xp, C, r = namespace(matrix), left.shape[0], right.shape[0]
+    inner = xp.matmul(xp.matrix_transpose(right), xp.reshape(matrix, (C, r, -1)))
+    return xp.reshape(xp.matrix_transpose(left) @ xp.reshape(inner, (C, -1)), (C * r, -1))

@@ -1,5 +1,8 @@
 """Structured covariances of many sets of sensors, from one matrix of second moments."""
 
+from __future__ import annotations
+
+import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -86,12 +89,20 @@ class SensorMoments:
         Sample weights.
     send : callable
         Copies an array to the device on which estimates are computed; by default the host.
+
+    Attributes
+    ----------
+    difference : array of shape (C, r)
+        Mean of the second class minus mean of the first.
+    n_difference : float
+        As in `residuals`: how many times smaller than `variance` the variance of the noise in the difference is.
     """
 
     def __init__(self, X: NDArray, signs: NDArray, weights: NDArray, send=lambda array: array) -> None:
         _, C, r = X.shape
         found = residuals(X.reshape(len(X), -1), signs, weights)
         weighted = send(np.sqrt(found.weights)[:, None] * found.trials)
+        self.difference, self.n_difference = send(found.difference.reshape(C, r)), found.n_difference
         xp = namespace(weighted)
         moments = xp.reshape(xp.matrix_transpose(weighted) @ weighted, (C, r, C, r))
         # a pair of samples at a time is contiguous, and half of the pairs are enough: S is symmetric
@@ -101,6 +112,18 @@ class SensorMoments:
         self._lags = xp.stack(
             [xp.sum(self._moments[np.flatnonzero(lag == step).tolist()], axis=0) / r for step in range(r)]
         )
+
+    @property
+    def variance(self) -> float:
+        """Mean square of the residuals, over all sensors and samples."""
+        return float(namespace(self._lags).linalg.trace(self._lags[0])) / self._lags.shape[1]
+
+    def in_order(self, sensors: NDArray[np.intp]) -> SensorMoments:
+        """Return the moments of some sensors, in the order in which they are given."""
+        part = copy.copy(self)
+        part._moments, part._lags = _principal(self._moments, sensors), _principal(self._lags, sensors)
+        part.difference = _rows(self.difference, sensors)
+        return part
 
     def structured(self, sensors: slice | NDArray[np.intp]) -> StructuredCovariance:
         """Estimate the noise of some sensors, in the order in which they are given."""
@@ -145,3 +168,8 @@ def _principal(matrices: Array, sensors: slice | NDArray[np.intp]) -> Array:
     xp = namespace(matrices)
     places = like(matrices, sensors, dtype=xp.int64)
     return xp.take(xp.take(matrices, places, axis=1), places, axis=2)
+
+
+def _rows(matrix: Array, sensors: NDArray[np.intp]) -> Array:
+    xp = namespace(matrix)
+    return xp.take(matrix, like(matrix, sensors, dtype=xp.int64), axis=0)

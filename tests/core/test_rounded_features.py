@@ -8,7 +8,11 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from mixnorm import GroupSVC
+from mixnorm.core.certificate import certify
 from mixnorm.core.conditioning import condition
+from mixnorm.core.groups import Groups
+from mixnorm.core.penalties import GroupNorm
+from mixnorm.core.problem import Stack
 from mixnorm.core.rounded_features import without_rounding
 from stacks import converted, make_stack
 
@@ -140,6 +144,44 @@ def test_a_constant_feature_without_a_penalty_is_certified_beside_a_ridge():
     X[:, 3] = 7.0
     model = GroupSVC(0.05, ridge=1e-3, groups=[0, 1, 2, 3], group_weights={2: 0.0, 3: 0.0}).fit(X, y)
     assert model.dual_gap_ <= 1e-6
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_feature_of_zeros_without_a_penalty_is_certified_beside_a_ridge(seed, fit_intercept):
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.uniform(size=60) < 0.4, 1, -1)
+    X = rng.standard_normal((60, 12)) + 0.3 * (y > 0)[:, None]
+    X[:, 1] = 0.0
+    groups = np.repeat([0, 1, 2, 3], 3)
+    settings = {"ridge": 0.1, "group_weights": {0: 0.0}, "fit_intercept": fit_intercept}
+    model = GroupSVC(0.05, groups=groups, **settings).fit(X, y)
+    assert model.dual_gap_ <= 1e-6
+    without = GroupSVC(0.05, groups=np.delete(groups, 1), **settings).fit(np.delete(X, 1, axis=1), y)
+    assert model.objective_ == pytest.approx(without.objective_, rel=2e-6)
+
+
+@pytest.mark.parametrize("distance", [1e-6, 1e-2, 1.0])
+def test_the_certificate_beside_a_ridge_bounds_the_optimum_at_any_point(distance):
+    rng = np.random.default_rng(5)
+    y = np.where(rng.uniform(size=50) < 0.4, 1.0, -1.0)
+    X = rng.standard_normal((50, 6)) + 0.3 * (y > 0)[:, None]
+    X[:, 1] = 0.0
+    stack = Stack.single(
+        X,
+        y,
+        sample_weight=np.ones((50, 1)),
+        group_weights=np.array([[0.0], [1.0], [1.0]]),
+        groups=Groups.from_labels(np.repeat([0, 1, 2], 2), 6),
+        penalty=GroupNorm(2.0),
+    )
+    stack = replace(stack.with_alpha(np.full((1, 1), 0.05)), ridge=np.full((1, 1), 0.1))
+    best = GroupSVC(0.05, groups=np.repeat([0, 1, 2], 2), ridge=0.1, group_weights={0: 0.0}, tol=1e-12).fit(X, y)
+    for _ in range(20):
+        W = best.coef_[0] + distance * rng.standard_normal(6)
+        found = certify(stack, W[None, None, :, None], np.zeros((1, 1, 1)))
+        assert found.dual[0, 0] <= best.objective_ * (1 + 1e-12) <= found.primal[0, 0] * (1 + 2e-12)
+    assert distance > 1e-6 or found.gap[0, 0] < 1e-3  # near the optimum the bound is tight
 
 
 def test_rounding_beyond_the_objective_is_counted_in_the_gap():

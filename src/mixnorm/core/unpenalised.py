@@ -176,9 +176,20 @@ def equality_residual(stack: Stack, W: Array, b: Array, a: Array) -> tuple[Array
 
 
 def _lack_apart(free: _FreeCoordinates, a: np.ndarray, target: np.ndarray, terms: np.ndarray, theta) -> float:
-    """What a (T, n) lacks of the equalities E_t'a_t = target_t of every subject."""
+    """What a (T, n) lacks of the equalities E_t'a_t = target_t of every subject.
+
+    Beside a ridge r without a metric, the dual variable c = r θ of its term may be any vector. With c + ρ in its
+    place, where ρ is what is left of an equality, the equality holds, and the dual value is lower by θ·ρ + ρ²/(2 r).
+    This is small even where ρ is no rounding of its terms: those of a feature that is zero in all trials are zero.
+    """
     scale = np.matmul(np.abs(free.E).transpose(0, 2, 1), a[..., None])[..., 0] + terms
-    return _lack(free.sums(a) - target, scale, theta)
+    residual = free.sums(a) - target
+    if not free.ridge or free.aligned:
+        return _lack(residual, scale, theta)
+    m = len(free.features)
+    left = residual[:, :m]
+    of_ridge = float(2 * np.sum(np.abs(left * theta[:, :m]) + left**2 / (2 * free.ridge)))
+    return of_ridge + _lack(residual[:, m:], scale[:, m:], theta[:, m:])
 
 
 def _lack_together(free: _FreeCoordinates, a: np.ndarray, theta: np.ndarray) -> float:

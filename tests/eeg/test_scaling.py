@@ -123,3 +123,19 @@ def test_table_has_a_column_for_each_channel_and_sample(X):
     assert_array_equal(table["1_2"], expected[:, 1, 2])
     with pytest.raises(ValueError, match="output config must be in"):
         ChannelScaler().set_output(transform="list")
+
+
+@pytest.mark.parametrize("reject", [None, "auto"])
+def test_picked_channels_are_scaled_as_among_all(X, reject):
+    scaler = ChannelScaler("robust", 3.0, reject).fit(X)
+    part = scaler.picked([2, 0])
+    assert_array_equal(part.transform(X[:, [2, 0]]), scaler.transform(X)[:, [2, 0]])
+    assert_array_equal(part.limits_, scaler.limits_[[2, 0]])
+    assert scaler.n_channels_in_ == 3
+    with pytest.raises(ValueError, match="X has 3 channels, but the scaler was fitted on 2"):
+        part.transform(X)
+
+
+def test_a_scaler_that_is_not_fitted_has_no_channels_to_pick():
+    with pytest.raises(NotFittedError, match="not fitted"):
+        ChannelScaler().picked([0])

@@ -85,3 +85,29 @@ def test_trials_that_no_fold_held_out_have_no_part(one):
     without = calibrated(plain, design, HeldOutSubject(np.full(len(signs), np.nan), np.array([])))
     with pytest.raises(ValueError, match="This decoder has no calibration"):
         _ = without.evidence
+
+
+def test_a_trial_that_any_electrode_rejects_is_not_learned_from(one):
+    design, _ = one
+    limited = replace(design, preparation=design.preparation.with_(reject=1e4), X=design.X.copy())
+    limited.X[7, 4, 3] += 1e6  # an artefact at an electrode that the decoder does not have
+    sensors = design.ch_names[:2]
+    kept = np.arange(len(design.y)) != 7
+    found, expected = fitted(limited, sensors, 0.1), fitted(trials_of(design, kept), sensors, 0.1)
+    np.testing.assert_allclose(found.classifier.coef_, expected.classifier.coef_, rtol=1e-8)
+    np.testing.assert_array_equal(found.scaler.scale_, expected.scaler.scale_)
+    # the data can tell the difference
+    everything = fitted(design, sensors, 0.1)
+    assert np.abs(found.classifier.coef_ - everything.classifier.coef_).max() > 1e-5
+
+
+def test_with_an_average_reference_the_decoder_is_that_of_its_electrodes(one):
+    design, _ = one
+    averaged = replace(design, preparation=design.preparation.with_(reference="average"))
+    sensors = design.ch_names[3], design.ch_names[0]
+    found, alone = fitted(averaged, sensors, 0.1), fitted(design, sensors, 0.1)
+    assert found.feature_names == design.ch_names
+    assert set(found.selected) == set(sensors)
+    coefs = found.classifier.coef_.reshape(len(design.ch_names), -1)
+    np.testing.assert_allclose(coefs[[3, 0]].ravel(), alone.classifier.coef_[0], rtol=1e-7, atol=1e-10)
+    assert not coefs[[1, 2, 4]].any()

@@ -62,10 +62,25 @@ def test_train_says_the_same_in_words(files, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "480 trials, 80 of them targets" in done.stdout
     assert "leaving out one character fold at a time" in done.stdout
+    assert "(95 % interval 0." in done.stdout
+    assert "chance level" not in done.stdout
     assert "of 6 electrodes: " in done.stdout
     chosen = done.stdout.split("electrodes: ")[1].splitlines()[0].split(", ")
     assert len(chosen) == 2
     assert set(load(tmp_path / "one.mixnorm").ch_names) == set(chosen)  # it requires no other electrode
+
+
+def test_train_says_if_the_auc_could_be_chance(tmp_path):
+    rng = np.random.default_rng(3)
+    names, times = np.array(["Fz", "Cz", "Pz"]), 0.05 * np.arange(12)
+    y, path = (rng.uniform(size=150) < 0.3).astype(int), tmp_path / "noise.npz"
+    np.savez(path, X=rng.standard_normal((150, 3, 12)), y=y, ch_names=names, times=times)
+    done = mixnorm("train", path, "-o", tmp_path / "noise.mixnorm", "--json")
+    report = json.loads(done.stdout)
+    assert report["auc_low"] <= 0.5 <= report["auc_high"]
+    assert report["auc_low"] < report["auc"] < report["auc_high"]
+    done = mixnorm("train", path, "-o", tmp_path / "noise.mixnorm")
+    assert "Caution: the interval includes chance level (0.5)" in done.stdout
 
 
 def test_train_takes_a_method_by_its_name_in_a_study(files, tmp_path):

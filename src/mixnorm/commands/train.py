@@ -48,6 +48,7 @@ from mixnorm.estimators.settings import N_WINDOWS, SETTINGS
 from mixnorm.estimators.svc_cv import GroupSVCCV
 from mixnorm.estimators.windows import window_of_samples
 from mixnorm.montage.assembly import window_ends
+from mixnorm.montage.caution import CHANCE, FEWEST_FOLDS
 from mixnorm.montage.decoders import decoder_on
 from mixnorm.montage.intervals import corrected_interval, mean_known
 from mixnorm.montage.preselection import PreselectedSVC, calibrated
@@ -58,6 +59,11 @@ from mixnorm.report.safe_text import for_terminal
 _ONE_CHARACTER = (
     "Caution: all trials are of one character, so that the targets are always the same flash codes, and the folds are "
     "neighbouring parts of one segment of EEG. AUC and probabilities may be too high; spell known letters to check."
+)
+
+_COULD_BE_CHANCE = (
+    "Caution: the interval includes chance level (0.5), so that this model may have learned nothing. Check the event "
+    "names and the window, or record more trials."
 )
 
 #: The method that chooses windows of time, too.
@@ -225,6 +231,8 @@ def _report(decoder: Decoder, design: Design, by: str, aucs: list[float | None])
     known = [auc for auc in aucs if auc is not None]
     return {
         "auc": float(np.mean(known)) if known else None,
+        "auc_low": None if decoder.training is None else decoder.training.auc_low,
+        "auc_high": None if decoder.training is None else decoder.training.auc_high,
         "auc_by_fold": aucs,
         "folds_by": by,
         "n_trials": len(design),
@@ -278,17 +286,26 @@ def _text(report: dict[str, Any]) -> str:
     folds = ", ".join("–" if auc is None else f"{auc:.3f}" for auc in report["auc_by_fold"])
     chosen = report["electrodes"]
     auc = "–" if report["auc"] is None else f"{report['auc']:.3f}"
+    low, high = report["auc_low"], report["auc_high"]
+    interval = "" if low is None else f" (95 % interval {low:.3f} to {high:.3f})"
     one = report["n_characters"] == 1
     return "\n".join(
         [
             f"{report['n_trials']} trials, {report['n_targets']} of them targets{_fewer(report)}",
-            f"AUC {auc}, leaving out one {report['folds_by']} fold at a time ({folds})",
+            f"AUC {auc}{interval}, leaving out one {report['folds_by']} fold at a time ({folds})",
+            *([_COULD_BE_CHANCE] if _could_be_chance(report) else []),
             f"{len(chosen)} of {report['n_channels']} electrodes: {', '.join(chosen)}",
             *([_windows_text(report["windows"])] if report["windows"] else []),
             f"model saved as {report['model']}",
             *([_ONE_CHARACTER] if one else []),
         ]
     )
+
+
+def _could_be_chance(report: dict[str, Any]) -> bool:
+    # with fewer folds, the interval over folds nearly always includes chance level
+    n_folds = sum(auc is not None for auc in report["auc_by_fold"])
+    return n_folds >= FEWEST_FOLDS and report["auc_low"] is not None and report["auc_low"] <= CHANCE
 
 
 def _windows_text(windows: list[dict[str, Any]]) -> str:

@@ -16,8 +16,9 @@ import time
 from functools import partial
 
 import numpy as np
-from _electrode_orders import by_us, lda
-from electrodes import ALL, accuracy, by_subject, paired, run_folds
+from _electrode_data import run_folds
+from _electrode_orders import accuracy, by_us, lda
+from _electrode_tables import ALL, by_subject, paired
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from mixnorm.estimators.cross_validation import auc

@@ -2,6 +2,7 @@
 
     MIXNORM_DATA=... python benchmarks/electrodes.py orders --jobs 16
     MIXNORM_DATA=... python benchmarks/electrodes.py orders ner2015-errp --seed 100 --splits 3 --candidates
+    MIXNORM_DATA=... python benchmarks/electrodes.py refits ner2015-errp uam-p300:100 --seed 100 --splits 8 --jobs 16
     MIXNORM_DATA=... python benchmarks/electrodes.py recommended --jobs 16
     python benchmarks/electrodes.py tables orders.csv recommended.csv
     python benchmarks/electrodes.py simulated --sets 60 --jobs 16
@@ -22,172 +23,26 @@ Times are CPU times of one process.
 
 import argparse
 import csv
-import multiprocessing
-import os
 import sys
 import time
-import warnings
-from collections import defaultdict
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from _electrode_orders import CANDIDATES, FORMER, ORDERS, OURS, accuracy, own_refit
-from joblib import Parallel, delayed
+from _electrode_data import DEVELOPMENT, SETS, run_folds
+from _electrode_orders import CANDIDATES, FORMER, ORDERS, OURS, by_us, own_refit
+from _electrode_refits import REFITS, penalties_of
+from _electrode_tables import ALL, CAP, SIZES, number, paired, rules, show_all_orders, show_recommended
+from _electrode_truth import permutations, sequential, simulated, stability, timed
 
-from mixnorm import GroupSVCCV, stability_selection
-from mixnorm.eeg import (
-    InOrder,
-    Preparation,
-    SelectOptions,
-    default_preparation,
-    honest_folds,
-    prepare,
-    read_recordings,
-    select_montage,
-    simulated_p300,
-)
+from mixnorm.eeg import InOrder
 from mixnorm.eeg.splitting import dealt
 from mixnorm.estimators.cross_validation import auc
-from mixnorm.montage.caution import chance_level
 from mixnorm.montage.constraints import Constraints
-from mixnorm.montage.decoders import trials_of
 from mixnorm.montage.orders import EliminationOrder, standard_cap
-from mixnorm.montage.recommendation import growing, smallest_near_best
 from mixnorm.montage.refits import Ranking, refit
 from mixnorm.montage.scoring import score_montages
-from mixnorm.montage.trials import SubjectTrials, Training, inner_folds
-
-SIZES = (2, 4, 8, 16)
-SETS = ("ner2015-errp", "bcicomp2-iib", "uam-p300", "uam-p300:100", "uam-p300:200", "bigp3bci-a", "br41n-p300")
-DEVELOPMENT = ("uam-p300:100", "uam-p300:200", "br41n-p300", "bcicomp2-iib", "bigp3bci-a:500", "ner2015-errp")
-RUNS = ("AAS010R01", "AAS011R01", "AAS011R02")
-FLAT = {"bigp3bci-a": ("Fp1", "Fp2")}
-CAP = "standard cap"
-ALL = "all electrodes"
-FEWEST = 6  # training trials of a class in a random split
-
-
-@dataclass(frozen=True, eq=False)
-class Person:
-    """The trials of one subject, prepared as by ``mixnorm select``, the outer fold of each, and the splits scored.
-
-    ``splits``: by name, the indices of the training trials and of the held-out ones.
-    """
-
-    data: str
-    who: str
-    X: np.ndarray
-    signs: np.ndarray
-    groups: np.ndarray
-    number: np.ndarray
-    ch_names: tuple
-    preparation: Preparation
-    splits: dict
-
-    def split(self, name, n_inner=3):
-        """Scaled training trials with inner folds, and scaled held-out trials with their signs."""
-        train, test = self.splits[name]
-        scale = self.preparation.scaler().fit(self.X[train]).transform
-        folds = inner_folds(InOrder(n_inner), self.signs[train], self.groups[train])
-        return Training(scale(self.X[train]), self.signs[train], folds), scale(self.X[test]), self.signs[test]
-
-
-def fold_splits(signs, number, most):
-    """The outer folds whose held-out trials have both classes; the first ``most`` other trials are for training."""
-    return {
-        str(fold): (np.flatnonzero(number != fold)[:most], np.flatnonzero(number == fold))
-        for fold in np.unique(number)
-        if len(np.unique(signs[number == fold])) == 2
-    }
-
-
-def random_splits(signs, units, most, seeds):
-    """Half of the units for training, in random order, of which the first ``most`` trials are taken."""
-    splits = {}
-    for seed in seeds:
-        drawn = np.random.default_rng(seed).permutation(np.unique(units))
-        half = drawn[: (len(drawn) + 1) // 2]
-        train = np.concatenate([np.flatnonzero(units == unit) for unit in half])[:most]
-        test = np.flatnonzero(~np.isin(units, half))
-        enough = all(np.sum(signs[train] == sign) >= FEWEST and np.any(signs[test] == sign) for sign in (-1, 1))
-        if enough:
-            splits[f"seed {seed}"] = np.sort(train), test
-    return splits
-
-
-@cache
-def people_of(data, seeds=None):
-    """All subjects of a data set, with their folds, or with one random split for each seed."""
-    name, _, trials = data.partition(":")
-    folder = Path(os.environ["MIXNORM_DATA"])
-    if name == "bcicomp2-iib":
-        sources = [[folder / name / f"{run}.mat" for run in RUNS]]
-    elif name == "br41n-p300":
-        sources = [[folder / name / f"S{number}.mat"] for number in (1, 2, 3)]
-    else:
-        sources = [[folder / f"{name}.npz"]]
-    people = []
-    for paths in sources:
-        recordings = read_recordings(*map(str, paths), drop=FLAT.get(name, ()))
-        design = prepare(recordings, default_preparation(recordings))
-        for who in np.unique(design.subject):
-            own = trials_of(design, design.subject == who)
-            X, y, groups = own.to_sklearn()
-            number = own.run if name == "bcicomp2-iib" else honest_folds(own).number
-            label = f"{who} {paths[0].stem}" if len(sources) > 1 else str(who)
-            signs, most = np.where(y == 1, 1.0, -1.0), int(trials) if trials else None
-            units = number if name == "ner2015-errp" else groups  # sessions differ there
-            splits = random_splits(signs, units, most, seeds) if seeds else fold_splits(signs, number, most)
-            people.append(Person(data, label, X, signs, groups, number, own.ch_names, own.preparation, splits))
-    return people
-
-
-def run_folds(function, options):
-    """Rows of all splits of all subjects; each is also written to the CSV file as soon as it is known."""
-    tasks = [
-        (function, data, options, place, name)
-        for data in options.data
-        for place, person in enumerate(people_of(data, options.seeds)[: options.subjects])
-        for name in person.splits
-    ]
-    rows = []
-    # fork: the processes have the trials that `people_of` has read
-    with multiprocessing.get_context("fork").Pool(options.jobs) as pool, growing_table(options.out) as add:
-        for done, part in enumerate(pool.imap_unordered(run_one, tasks), start=1):
-            rows += part
-            add(part)
-            print(f"\r{done} of {len(tasks)} splits", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    return rows
-
-
-def run_one(task):
-    function, data, options, place, name = task
-    warnings.simplefilter("ignore")
-    return function(people_of(data, options.seeds)[place], name, options)
-
-
-@contextmanager
-def growing_table(path):
-    """Give a function that appends rows to a CSV file; without a path it does nothing."""
-    if not path:
-        yield lambda rows: None
-        return
-    with Path(path).open("w", newline="", encoding="utf-8") as file:
-
-        def add(rows):
-            if not rows:
-                return
-            writer = csv.DictWriter(file, list(rows[0]))
-            if not file.tell():
-                writer.writeheader()
-            writer.writerows(rows)
-            file.flush()
-
-        yield add
+from mixnorm.montage.trials import SubjectTrials
 
 
 def tables(options):
@@ -202,25 +57,9 @@ def tables(options):
             show(own)
 
 
-def number(text):
-    """A number where the text is one."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
-
-
 def compare(options):
     """Print for every set the AUC at K electrodes, by order and refit, and how far ours is from the others."""
     show_all_orders(run_folds(score_fold, options))
-
-
-def show_all_orders(rows):
-    for data in dict.fromkeys(row["data"] for row in rows):
-        show_orders(data, [row for row in rows if row["data"] == data])
-    show_summary(rows)
 
 
 def score_fold(person, fold, options):
@@ -270,126 +109,9 @@ def score_fold(person, fold, options):
     return rows
 
 
-def by_subject(rows, order, kind, k):
-    """Mean AUC in percent over the folds of every subject; empty where there is none."""
-    found = defaultdict(list)
-    for row in rows:
-        if (row["order"], row["refit"], row["k"]) == (order, kind, k):
-            found[row["subject"]].append(row["auc"])
-    return {who: 100 * np.mean(values) for who, values in found.items()}
-
-
-def by_fold(rows, order, kind, k):
-    return {
-        (row["subject"], row["fold"]): 100 * row["auc"]
-        for row in rows
-        if (row["order"], row["refit"], row["k"]) == (order, kind, k)
-    }
-
-
-def paired(ours, other):
-    """Mean difference and its standard error; units that both have."""
-    shared = [unit for unit in ours if unit in other]
-    gain = np.array([ours[unit] - other[unit] for unit in shared])
-    return gain.mean(), gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
-
-
-def show_orders(data, rows):
-    """Two tables, one for each refit, and paired differences over subjects (or over folds of few subjects)."""
-    subjects = {row["subject"] for row in rows}
-    units = by_subject if len(subjects) > 3 else by_fold
-    names = list(dict.fromkeys(row["order"] for row in rows))
-    folds = len({(row["subject"], row["fold"]) for row in rows})
-    print(f"\n## {data}: {len(subjects)} subjects, {folds} folds\n")
-    for kind in ("ours", "own"):
-        print(f"{'Our' if kind == 'ours' else 'Own'} refit\n")
-        print("| order | " + " | ".join(f"K = {k}" for k in SIZES) + " | all |\n| --- |" + " --- |" * (len(SIZES) + 1))
-        for name in [name for name in names if name != ALL]:
-            cells = []
-            for k in (*SIZES, ALL):
-                found = by_subject(rows, ALL if k == ALL and name != CAP else name, kind, k)
-                cells.append(f"{np.mean(list(found.values())):.1f}" if found else "–")
-            cap = [row["k"] for row in rows if row["order"] == CAP]
-            note = f" ({cap[0]} electrodes)" if name == CAP and cap else ""
-            if name == CAP and cap and cap[0] not in SIZES:
-                cells[-1] = f"{np.mean(list(by_subject(rows, CAP, kind, cap[0]).values())):.1f}*"
-            if kind == "ours" or (name != OURS and name not in CANDIDATES):
-                print(f"| {name}{note} | " + " | ".join(cells) + " |")
-        print()
-    for k in (*SIZES, ALL):
-        mine = units(rows, OURS if k != ALL else ALL, "ours", k)
-        for name in names if mine else ():
-            for kind in ("ours", "own"):
-                other = units(rows, name, kind, k)
-                if other and (name, kind) not in ((OURS, "ours"), (ALL, "ours")):
-                    gain, error = paired(mine, other)
-                    mark = "  BELOW" if gain < -2 * error else ""
-                    print(f"K = {k}: ours − {name}, {kind} refit: {gain:+.2f} ± {error:.2f}{mark}")
-
-
-def show_summary(rows):
-    """Mean over data sets and K below all of the AUC of every order that is everywhere."""
-    data_sets = list(dict.fromkeys(row["data"] for row in rows))
-    print("\n## Mean over data sets and K = 2 … 16\n")
-    for kind in ("ours", "own"):
-        for name in dict.fromkeys(row["order"] for row in rows if row["order"] not in (ALL, CAP)):
-            means = []
-            for data in data_sets:
-                own = [row for row in rows if row["data"] == data]
-                found = [by_subject(own, name, kind, k) for k in SIZES]
-                means.append(np.mean([np.mean(list(one.values())) for one in found if one] or [np.nan]))
-            if np.isfinite(means).all():
-                print(f"{name}, {kind} refit: {np.mean(means):.2f}  ({', '.join(f'{one:.1f}' for one in means)})")
-
-
-def rules():
-    """Ways to choose among the montages: from the nested scores to the index of the chosen one."""
-
-    def within(tolerance, smooth):
-        def choose(found):
-            best = int(np.argmax(found.mean))
-            curve = growing(found.mean[: best + 1]) if smooth else found.mean[: best + 1]
-            return int(np.flatnonzero(curve >= curve[-1] - tolerance)[0])
-
-        return choose
-
-    def one_error(found):
-        best = int(np.argmax(found.mean))
-        return int(np.flatnonzero(found.mean >= found.mean[best] - found.error_of_difference(best))[0])
-
-    return {
-        "recommended": lambda found: smallest_near_best(found).chosen,
-        "within one standard error (former rule)": one_error,
-        **{f"within {t}, smoothed": within(t, True) for t in (0.0, 0.005, 0.01, 0.02)},
-        **{f"within {t}, not smoothed": within(t, False) for t in (0.005, 0.01)},
-    }
-
-
 def recommended(options):
     """Print what the recommended montage is worth on a fold that had no part in the choice of its size."""
     show_recommended(run_folds(recommend_fold, options))
-
-
-def show_recommended(rows):
-    """One row for each rule and data set, means over subjects, and one for the mean over data sets."""
-    print("\n| rule | data | electrodes | AUC | − all electrodes | − best number on these trials |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for rule in rules():
-        means = []
-        for data in dict.fromkeys(row["data"] for row in rows):
-            own = [row for row in rows if (row["rule"], row["data"]) == (rule, data)]
-            people = list(dict.fromkeys(row["subject"] for row in own))
-            table = np.array(
-                [
-                    np.mean([[row[c] for c in ("k", "auc", "all", "best")] for row in own if row["subject"] == who], 0)
-                    for who in people
-                ]
-            )
-            k, there, whole, best = table.mean(axis=0)
-            means.append((k, 100 * there, 100 * (there - whole), 100 * (there - best)))
-            print(f"| {rule} | {data} | {k:.1f} | {means[-1][1]:.1f} | {means[-1][2]:+.2f} | {means[-1][3]:+.2f} |")
-        k, there, whole, best = np.mean(means, axis=0)
-        print(f"| {rule} | mean of sets | {k:.1f} | {there:.1f} | {whole:+.2f} | {best:+.2f} |")
 
 
 def recommend_fold(person, fold, options):
@@ -417,114 +139,51 @@ def recommend_fold(person, fold, options):
     return rows
 
 
-def simulated(options):
-    """Print how well the truth of Table 1's setting is found."""
-    rows = np.array(Parallel(options.jobs)(delayed(find_truth)(seed) for seed in range(options.sets)))
-    best, chosen, false = rows.T
-    print(f"{options.sets} data sets of 1000 trials: F at the best-scoring number {best.mean():.3f} (mean),")
-    print(f"of the recommended montage {chosen.mean():.3f} (mean), {np.median(chosen):.3f} (median);")
-    print(f"false electrodes in it: median {np.median(false):g}, mean {false.mean():.2f}")
+def refits(options):
+    """Print what other penalties of montages give, on the order of the package: gains over the first one."""
+    rows = run_folds(refit_fold, options)
+    for data in dict.fromkeys(row["data"] for row in rows):
+        print(f"\n## {data}\n\n| penalty | " + " | ".join(f"K = {k}" for k in SIZES) + " | all |")
+        print("| --- |" + " --- |" * (len(SIZES) + 1))
+        for name in REFITS:
+            cells = [gain_of(rows, data, name, k) for k in (*SIZES, ALL)]
+            print(f"| {name} | " + " | ".join(cells) + " |")
 
 
-def find_truth(seed):
-    data, truth = simulated_p300(1000, seed=seed), set(range(8))
-    found = nested(data.X, data.y)
-    choice = smallest_near_best(found)
-    sizes = [found.sizes[place] for place in (choice.best, choice.chosen)]
-    f = [2 * len(truth & set(found.order[:k].tolist())) / (8 + k) for k in sizes]
-    return *f, len(set(found.order[: sizes[1]].tolist()) - truth)
+def gain_of(rows, data, name, k):
+    """The mean AUC of the first penalty, and the gain of another one over it, over subjects."""
+
+    def by_person(which):
+        own = [row for row in rows if (row["data"], row["refit"], row["k"]) == (data, which, k)]
+        people = dict.fromkeys(row["subject"] for row in own)
+        return {who: 100 * np.mean([row["auc"] for row in own if row["subject"] == who]) for who in people}
+
+    first, own = by_person(next(iter(REFITS))), by_person(name)
+    if not own:
+        return "–"
+    gain, error = paired(own, first)
+    return f"{np.mean(list(own.values())):.1f}" if name == next(iter(REFITS)) else f"{gain:+.2f} ± {error:.2f}"
 
 
-def nested(X, y):
-    fold = np.arange(len(y)) * 5 // len(y)
-    subject = SubjectTrials(X, np.where(y > 0, 1.0, -1.0), fold, np.arange(len(y)))
-    return score_montages([subject], EliminationOrder(Constraints.none(X.shape[1])), cv=InOrder())
-
-
-def stability(options):
-    """Print the number of false electrodes that stability selection chose, beside its bound."""
-    for n_informative in options.informative:
-        false, chosen = [], []
-        for seed in range(options.sets):
-            data = simulated_p300(1000, n_informative=n_informative, seed=seed)
-            found = stability_selection(data.X, data.y, n_resamplings=options.resamplings)
-            false.append(int(np.sum(found.selected >= n_informative)))
-            chosen.append(len(found.selected))
-        print(
-            f"{options.sets} data sets, {n_informative} of 16 informative, {options.resamplings} half-sample pairs, "
-            f"first {found.n_sensors} of each, threshold {found.threshold:.2f}: {np.mean(chosen):.2f} chosen, "
-            f"{np.mean(false):.3f} false (bound {found.error_bound:.2f}, unimodal {found.unimodal_bound:.2f})",
-            flush=True,
-        )
-
-
-def permutations(options):
-    """Print mean AUC, intervals that include 0.5, and recommendations, over permuted labels."""
-    rows = Parallel(options.jobs)(delayed(permuted)(seed) for seed in range(options.sets))
-    means, includes, sure = (np.array(column) for column in zip(*rows, strict=True))
-    print(f"{options.sets} permutations of 120 trials, 4 electrodes; K = 1 … 4")
-    print("mean AUC", means.mean(axis=0).round(4).tolist())
-    print("intervals that include 0.5", includes.mean(axis=0).round(3).tolist())
-    print(f"montages that would be recommended: {100 * sure.mean():.1f} %")
-
-
-def permuted(seed):
-    data = simulated_p300(120, n_channels=4, n_informative=2, seed=0)
-    found = nested(data.X[:, :, ::2], data.y[np.random.default_rng(seed).permutation(120)])
-    low, high = found.interval()
-    sure = chance_level(found, smallest_near_best(found).chosen) is None
-    return found.mean, (low <= 0.5) & (high >= 0.5), sure
-
-
-def timed(options):
-    """Print the CPU time of a whole selection with all its comparisons: 64 electrodes × 12 samples, 1600 trials."""
-    data = simulated_p300(1600, n_channels=64, n_informative=16, noise=0.4, noise_correlation=0.8, seed=0)
-    rng = np.random.default_rng(0)
-    X = np.repeat(data.X, 2, axis=2)[:, :, :12] + 0.2 * rng.standard_normal((1600, 64, 12))
-    plain = Preparation.preset("epochs").with_(window=(0.0, 1.0), scaling="standard", clip=None)
-    design = replace(prepare(data.to_recording(), plain), X=X, times=0.05 * np.arange(12))
-    start = time.process_time()
-    GroupSVCCV(20, cv=3).fit(design.X[:1280], design.y[:1280])
-    once = time.process_time() - start
-    start = time.process_time()
-    last = [start]
-
-    def progress(reached):
-        now = time.process_time()
-        print(f"  {now - last[0]:.1f} s; {reached.step}, {reached.done:.0%}", flush=True)
-        last[0] = now
-
-    found = select_montage(design, SelectOptions(), progress)
-    whole = time.process_time() - start
-    print(f"one GroupSVCCV {once:.1f} s, selection {whole:.1f} s; {found.recommended}")
-
-
-def sequential(options):
-    """Compare our sequential forward selection with that of bci-essentials (needs the package)."""
-    from bci_essentials.channel_selection import channel_selection_by_method
-    from bci_essentials.classification.generic_classifier import KernelResults
-
-    data = simulated_p300(300, n_channels=8, n_informative=3, noise=0.1, seed=1)
-    training = Training(data.X, np.where(data.y > 0, 1.0, -1.0), [])
-
-    def kernel(X, y):
-        found = accuracy(X, y)
-        return KernelResults(None, np.zeros(len(y)), found, 0.0, 0.0)
-
-    order = ORDERS["sequential selection"](training)
-    names = [str(channel) for channel in range(8)]
-    steps = channel_selection_by_method(
-        kernel, data.X, data.y, names, "SFS", max_channels=5, performance_delta=-1.0
-    ).results_df["Channel Subset"]
-    for size, subset in enumerate(steps, 1):
-        theirs, ours = sorted(map(int, subset)), sorted(order[:size].tolist())
-        print(size, ours, theirs, "same" if ours == theirs else "different")
+def refit_fold(person, fold, options):
+    """AUC of every penalty and number of electrodes on one split of one person."""
+    training, X, signs = person.split(fold)
+    G = X.shape[1]
+    ranking = Ranking(by_us(training), np.array([*(size for size in SIZES if size < G), G]))
+    rows = []
+    for name in REFITS:
+        with penalties_of(name):
+            models = refit(training, ranking)
+        for size, value in zip(models.sizes.tolist(), auc(signs, models.scores(X)), strict=True):
+            shared = {"data": person.data, "subject": person.who, "fold": fold, "refit": name}
+            rows.append(shared | {"k": ALL if size == G else size, "auc": float(value)})
+    return rows
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = partial(parser.add_subparsers(required=True).add_parser)
-    for name, run in (("orders", compare), ("recommended", recommended)):
+    for name, run in (("orders", compare), ("refits", refits), ("recommended", recommended)):
         job = add(name)
         job.add_argument("data", nargs="*", help="data sets, such as uam-p300:100")
         job.add_argument("--seed", type=int, help="development: random splits, from this seed on")

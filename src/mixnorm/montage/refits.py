@@ -239,7 +239,7 @@ def _fit_between(refits: Sequence[_Refit], work: _Work) -> None:
     # Constant sensors have no part in a decoder: then montages are not the leading blocks that nested fits need.
     together = [one for one in refits if on_device() or not one.varies.all()]
     for one in refits:
-        if one not in together:
+        if one.between and one not in together:
             _fit_nested(one, work)
     problems = [
         (one, size, NoiseProblem(one.columns[-1], one.places(one.sensors(size)), np.array([one.alphas[size]])))

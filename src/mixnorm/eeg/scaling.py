@@ -259,7 +259,8 @@ class ChannelScaler(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         if self.scaling == "standard":
             center, scale = values.mean(axis=1), values.std(axis=1)
         elif self.scaling == "robust":
-            low, center, high = np.percentile(values, [25, 50, 75], axis=1)
+            # the values are a copy already
+            low, center, high = np.percentile(values, [25, 50, 75], axis=1, overwrite_input=True)
             scale = (high - low) / 1.349
         else:
             center, scale = np.zeros(len(values)), np.ones(len(values))

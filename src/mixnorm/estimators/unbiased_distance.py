@@ -25,6 +25,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from mixnorm.core.groups import Groups
 from mixnorm.estimators.kronecker_distance import ROUNDING, comparable, signed_root
@@ -37,6 +38,15 @@ from mixnorm.noise.shrunk import shrinkage
 _LEAST_SHARE = 1e-3
 #: d' by sensors that are constant in each class and differ between the classes.
 _PERFECT = 1e6
+
+
+def _inverse(N: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The inverse of a positive definite matrix: half the work of that of any matrix."""
+    lower, failed = dpotrf(N.T, lower=1)
+    P, failed = (lower, failed) if failed else dpotri(lower, lower=1)
+    if failed:  # singular to rounding
+        return np.asarray(np.linalg.pinv(N, hermitian=True), dtype=np.float64)
+    return np.tril(P) + np.tril(P, -1).T
 
 
 class UnbiasedDistance:
@@ -85,7 +95,7 @@ class UnbiasedDistance:
         variance = np.mean(np.diag(C))
         # the structured estimate has a mean variance of 1
         N = self._share * self._moments.structured(own).dense() + (1 - self._share) / variance * C
-        P = np.linalg.inv(N)
+        P = _inverse(N)
         squared = (d @ P @ d - np.vdot(P, C) / self.precision) / variance
         return float(signed_root(squared))
 

@@ -107,16 +107,13 @@ class Case:
             name: float(models.alphas[place]) for name, models in zip(self.names, found.models, strict=True)
         }
 
-    def scaled(self, one: SubjectTrials, train: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """All trials of a subject, scaled by some of them."""
-        return self.design.preparation.scaler().fit(one.X[train]).transform(one.X)
-
-    def accepted(self, one: SubjectTrials, train: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """The training trials of a subject that are within the peak-to-peak limit, as a mask of all trials."""
+    def scaled(self, one: SubjectTrials, train: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """All trials of a subject, scaled by some of them, and which of these are within the peak-to-peak limit."""
+        scaler = self.design.preparation.scaler().fit(one.X[train])
         # held-out trials stay: nobody can leave out the bad trials of the future
         accepted = train.copy()
-        accepted[train] = self.design.preparation.scaler().fit(one.X[train]).accepted(one.X[train], one.signs[train])
-        return accepted
+        accepted[train] = scaler.accepted(one.X[train], one.signs[train])
+        return scaler.transform(one.X), accepted
 
 
 def has_stability(constraints: Constraints, options: SelectOptions) -> bool:

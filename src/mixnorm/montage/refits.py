@@ -22,7 +22,7 @@ from mixnorm.core.penalties import L2
 from mixnorm.core.problem import Stack
 from mixnorm.estimators.cross_validation import Choice, auc, choose
 from mixnorm.estimators.objective import ALPHA_RATIO, NOISE_ALPHA_RATIO, check_alphas, varying, warn_unconverged
-from mixnorm.execution import SolverOptions, few_threads, on_device
+from mixnorm.execution import SolverOptions, few_threads, on_device, to_device
 from mixnorm.montage.nested_fits import nested_fits
 from mixnorm.montage.noise_problems import Classifiers, NoiseProblem, NoiseTrials, solve_problems
 from mixnorm.montage.trials import Training
@@ -305,7 +305,7 @@ class MontagePenalties:
         """Estimate them from scaled training trials (n, G, r)."""
         varies = varying_sensors(X)
         with few_threads(X):
-            return cls(varies, subset_penalties(X[:, varies], signs, np.ones(len(X))), X.shape[2])
+            return cls(varies, subset_penalties(X[:, varies], signs, np.ones(len(X)), to_device), X.shape[2])
 
     @property
     def noise(self) -> str:

@@ -297,8 +297,9 @@ def _stability(case: Case) -> StabilitySelection | None:
         return None
     case.tracker.start(STABILITY)
     # all trials, also those of the outer folds: nothing is scored here
-    subjects = [one.take(case.accepted(one, np.ones(len(one.X), dtype=bool))) for one in case.subjects]
-    X = np.concatenate([case.scaled(one, np.ones(len(one.X), dtype=bool)) for one in subjects])
+    parts = [case.scaled(one, np.ones(len(one.X), dtype=bool)) for one in case.subjects]
+    subjects = [one.take(accepted) for one, (_, accepted) in zip(case.subjects, parts, strict=True)]
+    X = np.concatenate([scaled[accepted] for scaled, accepted in parts])
     call = Call.of(
         stability_selection,
         X,

@@ -54,9 +54,9 @@ def _path_and_scores(case: Case) -> Path:
 def _path_without(case: Case, fold: int | None, alphas: Any) -> dict[str, NDArray]:
     """Fit the path without the trials of a fold and score it on these; None: fit and score it on all trials."""
     fold_of = np.concatenate([one.fold for one in case.subjects])
-    train = np.concatenate([case.accepted(one, one.fold != fold) for one in case.subjects])
+    parts = [case.scaled(one, one.fold != fold) for one in case.subjects]
+    X, train = (np.concatenate(part) for part in zip(*parts, strict=True))
     test = fold_of == fold if fold is not None else train
-    X = np.concatenate([case.scaled(one, one.fold != fold) for one in case.subjects])
     signs = np.concatenate([one.signs for one in case.subjects])
     if not case.is_shared:
         return _path_of_one(X, signs, (train, test), alphas, case.constraints.group_weights)

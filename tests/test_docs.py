@@ -175,8 +175,10 @@ def check_benchmark(arguments, line):
     """A benchmark takes minutes to hours: its script exists, and knows every option and choice of the command."""
     script = ROOT / arguments[0]
     assert script.is_relative_to(ROOT / "benchmarks"), line
-    tasks = script.with_name("objective.py")  # where the comparison of solvers keeps its tasks
-    source = "".join(path.read_text(encoding="utf-8") for path in (script, tasks) if path.exists())
+    own = re.findall(r"^from (_\w+) import", script.read_text(encoding="utf-8"), re.MULTILINE)  # its own modules
+    files = [script, *(script.with_name(f"{name}.py") for name in own)]
+    files.append(script.with_name("objective.py"))  # where the comparison of solvers keeps its tasks
+    source = "".join(path.read_text(encoding="utf-8") for path in files if path.exists())
     for argument in arguments[1:]:
         if not re.fullmatch(r"[\d.,]+|[\w.-]+\.(json|jsonl)|…", argument):
             for word in argument.split(","):

@@ -152,7 +152,8 @@ def test_bad_channels_are_left_out_and_named(raw):
 def test_all_channels_bad_is_refused(raw):
     raw.info["bads"] = list(raw.ch_names)
     with pytest.raises(
-        RecordingError, match=r"^raw 1: all EEG channels are marked as bad \(Fz, Cz, .*; use_bads=True"
+        RecordingError,
+        match=r"^raw 1: all EEG channels are marked as bad \(Fz, Cz, .*; to use them, give use_bads=True$",
     ):
         read_recording(raw)
 

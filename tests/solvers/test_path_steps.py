@@ -17,7 +17,7 @@ from mixnorm.solvers.newton.host.descent import Problem
 from mixnorm.solvers.newton.host.entry import block_minimum
 from mixnorm.solvers.newton.host.hessian import WorkingHessian
 from mixnorm.solvers.newton.host.kept import Kept
-from mixnorm.solvers.newton.host.predictor import Predictor, _Line
+from mixnorm.solvers.newton.host.predictor import Predictor
 from mixnorm.solvers.newton.host.single_system import SingleBlock, SingleTrialBlock
 from mixnorm.solvers.newton.host.state import Active
 from mixnorm.solvers.newton.host.step import _Move, _straight
@@ -189,18 +189,71 @@ def problem_of_sensors(n=40, sensors=3, samples=2):
     return Problem(stack, 0, 0)
 
 
+def secant(problem, before, here, length):
+    """The line through two solutions, whose alphas are 1 and 1/e; the next one is ``length`` times as far in log alpha."""
+    predictor = Predictor(problem)
+    predictor.add(1.0, before)
+    predictor.add(np.exp(-1.0), here)
+    return predictor._secant(predictor._last, np.exp(-1 - length))
+
+
 def test_no_group_is_predicted_across_its_zero():
     problem = problem_of_sensors()
     # the first group shrinks to a quarter, the second has left, the third grows
     before = problem.point(np.array([[2.0, 1.0, 1.0, 0.0, 0.0, 1.0]]), np.zeros(1))
     here = problem.point(np.array([[0.5, 0.25, 0.0, 0.0, 0.0, 3.0]]), np.ones(1))
-    line = _Line.through(before, here, 1.0, problem)
-    np.testing.assert_array_equal(line.W, [[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]])
+    line = secant(problem, before, here, 1.0)
+    np.testing.assert_allclose(line.W, [[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]], rtol=1e-12)
     there = line.at(here, 0.8)
     np.testing.assert_allclose(there.Zw, problem.point(there.W, there.b).Zw, rtol=1e-13)
     # not so far, and it stays on its side of zero
-    line = _Line.through(before, here, 0.3, problem)
-    np.testing.assert_array_equal(line.W, [[-1.5, -0.75, 0.0, 0.0, 0.0, 2.0]])
+    line = secant(problem, before, here, 0.3)
+    np.testing.assert_allclose(line.W, 0.3 * np.array([[-1.5, -0.75, 0.0, 0.0, 0.0, 2.0]]), rtol=1e-12)
+
+
+def solved(problem, alpha, start):
+    """A solution to many digits, as the predictor remembers it."""
+    predictor, (point, _) = Predictor(problem), problem.solve(alpha, start, 1e-13, 100)
+    predictor.add(alpha, point)
+    return predictor
+
+
+def test_the_tangent_is_the_derivative_of_the_path():
+    problem = problem_of_sensors(n=60)
+    alpha, near, zero = 0.05, 0.05 * (1 - 1e-5), problem.point(np.zeros((1, 6)), np.zeros(1))
+    here = solved(problem, alpha, zero)
+    tangent = here._tangent(here._last, near)
+    there = solved(problem_of_sensors(n=60), near, here._last.point)._last.point
+    size = np.abs(tangent.W).max()
+    assert size > 1e-7  # far more than the solutions are wrong by
+    # the matrix is that of the point before the last step
+    np.testing.assert_allclose(tangent.W, there.W - here._last.point.W, atol=0.01 * size)
+    np.testing.assert_allclose(tangent.b, there.b - here._last.point.b, atol=0.01 * size)
+    np.testing.assert_allclose(tangent.Zw, problem.point(tangent.W, tangent.b).Zw, rtol=1e-12)
+
+
+def test_a_tangent_takes_no_group_across_its_zero():
+    problem = problem_of_sensors(n=60)
+    here = solved(problem, 0.05, problem.point(np.zeros((1, 6)), np.zeros(1)))
+    # so far beyond alpha that the tangent of some group passes zero; the others follow it
+    far, step = (here._tangent(here._last, alpha).W for alpha in (20.0, 0.05 * (1 - 1e-5)))
+    held = ~far.reshape(3, 2).any(axis=1)
+    assert held.any()
+    W = here._last.point.W.reshape(3, 2)
+    along = (step * (0.05 - 20.0) / (0.05 * 1e-5)).reshape(3, 2)
+    np.testing.assert_array_equal(held, np.sum(W * (W + along), axis=1) < 0)
+
+
+def test_the_tangent_saves_steps(monkeypatch):
+    def steps():
+        paths = [group_svc_path(*eeg_like(np.random.default_rng(seed), n=400), tol=1e-6) for seed in range(4)]
+        return sum(int(path.n_iters.sum()) for path in paths), [path.objectives for path in paths]
+
+    tangents, objectives = steps()
+    monkeypatch.setattr(Predictor, "_tangent", lambda self, last, alpha: None)
+    secants, expected = steps()
+    np.testing.assert_allclose(objectives, expected, rtol=2e-6)
+    assert tangents < secants
 
 
 @pytest.mark.parametrize("alpha", [10.0, 1e-4])

@@ -93,7 +93,7 @@ def enter(problem: Problem, look: Look, entering: np.ndarray, level: Level) -> P
 def _with_present(problem: Problem, look: Look, chosen: np.ndarray, tau: np.ndarray) -> Position | None:
     """Let groups of one subject enter while the present ones adapt; None where that does not lower the value."""
     kept, point = problem.kept, look.point
-    if kept is None or not np.array_equal(kept.active.which, problem.present(point).nonzero()[0]):
+    if kept is None or not kept.is_of(problem.present(point)):
         return None
     active, free, (features, ends) = kept.active, problem.hessian.n_free, _in_groups(problem, chosen)
     beside, residual = _beside(problem, kept, features), np.empty(free + len(kept.active.features))

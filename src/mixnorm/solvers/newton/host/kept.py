@@ -43,6 +43,10 @@ class Kept:
     decrease: float
     is_near: bool
 
+    def is_of(self, present: np.ndarray) -> bool:
+        """Whether the matrix is that of the present atoms, a mask over all atoms."""
+        return np.array_equal(self.active.which, present.nonzero()[0])
+
     def serves(self, active: Active, tau: np.ndarray, inside: np.ndarray) -> bool:
         """Whether the coordinates and thresholds are the same, and few trials have crossed the margin."""
         if not self.is_near or self.active is not active or not np.array_equal(self.tau, tau):

@@ -70,7 +70,8 @@ def residuals(X: NDArray, signs: NDArray, weights: NDArray) -> Residuals:
     shares = counts / counts.sum()
     side, X = (signs[kept] > 0).astype(np.intp), np.asarray(X if kept.all() else X[kept], dtype=np.float64)
     means = _class_means(X, side, shares)
-    trials = X - means[side]
+    trials = means[side]
+    np.subtract(X, trials, out=trials)  # in place: another array of this size takes as long as the difference
     # not `<=`, so that NaN is refused as well
     if not _mean_square(trials, shares) > _ROUNDING * _mean_square(X, shares):
         raise ValueError(

@@ -72,7 +72,8 @@ def test_bound_holds_and_is_that_of_the_kronecker_part(moments, rng):
 
 def test_other_library_gives_the_same(trials, moments):
     torch = pytest.importorskip("torch")
-    other, sensors = SensorMoments(*trials, send=torch.as_tensor), np.array([3, 0, 1])
+    X, signs, weights = trials
+    other, sensors = SensorMoments(torch.as_tensor(X), signs, weights), np.array([3, 0, 1])
     np.testing.assert_allclose(other.structured(sensors).dense().numpy(), moments.structured(sensors).dense(), **SAME)
     np.testing.assert_allclose(other.sample(sensors).numpy(), moments.sample(sensors), **SAME)
 

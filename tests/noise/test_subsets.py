@@ -110,7 +110,8 @@ def test_moments_in_another_order_are_those_of_the_sensors_in_that_order(trials)
 
 def test_other_library_gives_the_same(trials):
     torch = pytest.importorskip("torch")
-    host, other = subset_penalties(*trials), subset_penalties(*trials, send=torch.as_tensor)
+    X, signs, weights = trials
+    host, other = subset_penalties(*trials), subset_penalties(torch.as_tensor(X), signs, weights)
     pairs = (host, np.asarray), (other, torch.as_tensor)
     for sensors in SETS:
         np.testing.assert_allclose(other.matrix(sensors), host.matrix(sensors), rtol=1e-9, atol=1e-11)

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.core.arrays import Array, namespace, to_numpy
+from mixnorm.core.arrays import Array, like, namespace, to_numpy
 from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import L2
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.core.span import Span
 from mixnorm.execution import SolverOptions, few_threads, on_device, solve, to_device
 from mixnorm.noise import NestedPenalties, subset_penalties
+from mixnorm.noise.residuals import rows
 from mixnorm.noise.subsets import NestedTrials, Whitening
 
 #: Problems of one stack have at least this share of the sensors of its largest one, so that little is filled up.
@@ -52,17 +53,17 @@ class NoiseTrials:
     @classmethod
     def of(
         cls,
-        X: NDArray[np.float64],
+        X: Array,
         signs: NDArray[np.float64],
         weights: NDArray[np.float64],
         order: NDArray[np.integer],
     ) -> NoiseTrials:
-        """Estimate the penalties from trials (n, C, r) of all sensors; those of weight 0 are left out."""
-        used = weights > 0
-        X, signs, weights = X if used.all() else X[used], signs[used], weights[used].astype(np.float64)
+        """Estimate the penalties from trials (n, C, r) of all sensors, on the device in use; weight 0: left out."""
+        used, xp = weights > 0, namespace(X)
+        X, signs, weights = rows(X, used), signs[used], weights[used].astype(np.float64)
         with few_threads(X):
-            penalties = subset_penalties(X, signs, weights, to_device).nested(order)
-            trials = penalties.whitened(to_device(X[:, order]))
+            penalties = subset_penalties(X, signs, weights).nested(order)
+            trials = penalties.whitened(xp.take(X, like(X, order, dtype=xp.int64), axis=1))
         return cls(signs, weights, penalties, trials, X.shape[2])
 
 

@@ -2,8 +2,10 @@ r"""The decoders of nested montages: ℓ2 SVMs with what all sensors show about 
 
 The penalty of a montage's decoder is alpha · ½ w'M w. M follows from the noise and the expected response of all
 sensors in the training trials (`mixnorm.noise.subsets`); with all sensors it is that of ``noise="evoked"``. Alpha is
-chosen on inner folds, each with its own M. The decoder depends on the set of the sensors and on the trials alone, not
-on the order in which the sensors were found, so that two ways to the same montage have the same score.
+chosen on inner folds, each with its own M. The decoder depends on the set of the sensors and on the trials alone and,
+except for rounding, not on the order in which the sensors were found, so that two ways to the same montage have the
+same score. Features are in this order, most important sensor first: what montages of all sizes need is then computed
+once, and that of a smaller montage is a part of it.
 
 On a device the decoders of all sizes, and of all sets of trials that are given together, are solved as stacks.
 """
@@ -161,7 +163,8 @@ class _Refit:
     def columns(self) -> list[NoiseTrials]:
         """The training trials of every inner fold, and then all trials."""
         weights = [*(fold.train for fold in self.training.folds), np.ones(len(self.training.signs))]
-        X = self.training.X if self.varies.all() else self.training.X[:, self.varies]
+        # copied to a device once, and divided into folds there
+        X = to_device(self.training.X if self.varies.all() else self.training.X[:, self.varies])
         places = places_among(self.varies, self.used)
         return [NoiseTrials.of(X, self.training.signs, own, places) for own in weights]
 
@@ -307,7 +310,7 @@ class MontagePenalties:
         """Estimate them from scaled training trials (n, G, r)."""
         varies = varying_sensors(X)
         with few_threads(X):
-            return cls(varies, subset_penalties(X[:, varies], signs, np.ones(len(X)), to_device), X.shape[2])
+            return cls(varies, subset_penalties(to_device(X[:, varies]), signs, np.ones(len(X))), X.shape[2])
 
     @property
     def noise(self) -> str:

@@ -81,14 +81,12 @@ class SensorMoments:
 
     Parameters
     ----------
-    X : ndarray of shape (n, C, r)
-        Training trials.
+    X : array of shape (n, C, r)
+        Training trials, on the device on which estimates are computed.
     signs : ndarray of shape (n,)
         Class of every trial, −1 or 1; at least two trials of each.
     weights : ndarray of shape (n,)
         Sample weights.
-    send : callable
-        Copies an array to the device on which estimates are computed; by default the host.
 
     Attributes
     ----------
@@ -98,12 +96,11 @@ class SensorMoments:
         As in `residuals`: how many times smaller than `variance` the variance of the noise in the difference is.
     """
 
-    def __init__(self, X: NDArray, signs: NDArray, weights: NDArray, send=lambda array: array) -> None:
-        _, C, r = X.shape
-        found = residuals(X.reshape(len(X), -1), signs, weights)
-        weighted = send(np.sqrt(found.weights)[:, None] * found.trials)
-        self.difference, self.n_difference = send(found.difference.reshape(C, r)), found.n_difference
-        xp = namespace(weighted)
+    def __init__(self, X: Array, signs: NDArray, weights: NDArray) -> None:
+        xp, (n, C, r) = namespace(X), X.shape
+        found = residuals(xp.reshape(X, (n, C * r)), signs, weights)
+        weighted = like(found.trials, np.sqrt(found.weights)[:, None]) * found.trials
+        self.difference, self.n_difference = xp.reshape(found.difference, (C, r)), found.n_difference
         moments = xp.reshape(xp.matrix_transpose(weighted) @ weighted, (C, r, C, r))
         # a pair of samples at a time is contiguous, and half of the pairs are enough: S is symmetric
         self._pairs = np.triu_indices(r)

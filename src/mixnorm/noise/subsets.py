@@ -101,9 +101,9 @@ class SubsetPenalties(Protocol):
         """Return the penalties of the first sensors of an order."""
 
 
-def subset_penalties(X: NDArray, signs: NDArray, weights: NDArray, send=lambda array: array) -> SubsetPenalties:
+def subset_penalties(X: Array, signs: NDArray, weights: NDArray) -> SubsetPenalties:
     """Estimate the penalties from training trials; parameters as in `SensorMoments`."""
-    moments = SensorMoments(X, signs, weights, send)
+    moments = SensorMoments(X, signs, weights)
     few = X.shape[1] * X.shape[2] <= MOST_FEATURES
     return EvokedSubsets.of(moments) if few else StructuredSubsets(moments)
 

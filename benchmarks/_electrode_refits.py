@@ -5,13 +5,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mixnorm.core.triangular import cholesky, inverse, times
 from mixnorm.montage import noise_problems
 from mixnorm.noise import SensorMoments
 from mixnorm.noise.evoked import ExpectedResponse
 from mixnorm.noise.subsets import EvokedSubsets, EvokedWhitening, StructuredSubsets
 
 
-class EvokedOfMontage:
+class OfEachMontage:
+    """Penalties of montages that have nothing in common; a subclass has their ``whitening``."""
+
+    def nested(self, order):
+        self.order = order
+        return self
+
+    def whitened(self, X):
+        self.values = X.reshape(len(X), -1)
+        self.n_samples = X.shape[2]
+        return self
+
+    def first(self, K):
+        whitening = self.whitening(self.order[:K])
+        return whitening, whitening.trials(self.values[:, : K * self.n_samples])
+
+
+class EvokedOfMontage(OfEachMontage):
     """Noise and response of the electrodes of a montage by themselves: ``noise="evoked"`` of these."""
 
     def __init__(self, moments):
@@ -22,7 +40,7 @@ class EvokedOfMontage:
 
 
 @dataclass
-class NoiseOfMontage:
+class NoiseOfMontage(OfEachMontage):
     """The structured noise of the electrodes of a montage by themselves, and the response that all show."""
 
     moments: SensorMoments
@@ -33,8 +51,11 @@ class NoiseOfMontage:
         return cls(moments, EvokedSubsets.of(moments))
 
     def whitening(self, sensors):
-        own = StructuredSubsets(self.moments).whitening(sensors)
-        return EvokedWhitening(own.noise_factor, self.whole.whitening(sensors).response_factor)
+        root = inverse(StructuredSubsets(self.moments).whitening(sensors).noise_factor)
+        r = self.whole.n_samples
+        features = (r * np.asarray(sensors)[:, None] + np.arange(r)).ravel()
+        G = cholesky(self.whole.response[np.ix_(features, features)])
+        return EvokedWhitening(root, times(root, G))
 
 
 def kronecker_response(moments):

@@ -33,6 +33,27 @@ def test_sample_covariance_is_that_of_the_residuals(trials, moments, sensors):
 
 
 @pytest.mark.parametrize("sensors", SETS, ids=str)
+def test_lagged_matrix_has_the_mean_covariance_at_every_lag(trials, moments, sensors):
+    X, signs, weights = trials
+    E = reference.residuals(X[:, sensors], signs, weights)
+    _, C, r = E.shape
+    found = np.reshape(moments.lagged(sensors), (C, r, C, r))
+    share = weights / weights.sum()
+    for s in range(r):
+        for t in range(s, r):
+            pairs = [np.einsum("n,ni,nj->ij", share, E[:, :, k], E[:, :, k + t - s]) for k in range(r - t + s)]
+            np.testing.assert_allclose(found[:, s, :, t], sum(pairs) / r, **SAME)
+            np.testing.assert_allclose(found[:, t, :, s], sum(pairs).T / r, **SAME)
+
+
+def test_kronecker_product_is_added_to_a_matrix(moments, rng):
+    N, matrix = moments.structured(np.array([3, 0, 1])), rng.standard_normal((9, 9))
+    expected = matrix + 0.3 * np.kron(N.sensors, N.samples)
+    N.add_product(matrix, 0.3)
+    np.testing.assert_allclose(matrix, expected, **SAME)
+
+
+@pytest.mark.parametrize("sensors", SETS, ids=str)
 def test_product_needs_no_matrix(moments, sensors, rng):
     N = moments.structured(sensors)
     W = rng.standard_normal((len(N.sensors), len(N.samples)))
@@ -51,7 +72,8 @@ def test_bound_holds_and_is_that_of_the_kronecker_part(moments, rng):
 
 def test_other_library_gives_the_same(trials, moments):
     torch = pytest.importorskip("torch")
-    other, sensors = SensorMoments(*trials, send=torch.as_tensor), np.array([3, 0, 1])
+    X, signs, weights = trials
+    other, sensors = SensorMoments(torch.as_tensor(X), signs, weights), np.array([3, 0, 1])
     np.testing.assert_allclose(other.structured(sensors).dense().numpy(), moments.structured(sensors).dense(), **SAME)
     np.testing.assert_allclose(other.sample(sensors).numpy(), moments.sample(sensors), **SAME)
 

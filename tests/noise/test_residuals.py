@@ -21,6 +21,18 @@ def test_trials_of_weight_zero_are_left_out_whatever_they_hold(trials):
     assert noise.weights.sum() == pytest.approx(1.0)
 
 
+def test_other_library_gives_the_same(trials):
+    torch = pytest.importorskip("torch")
+    X, signs, weights = trials
+    X, weights = X.reshape(len(X), -1), np.where(np.arange(len(X)) % 4 > 0, weights, 0.0)
+    host, other = (residuals(part, signs, weights) for part in (X, torch.as_tensor(X)))
+    np.testing.assert_allclose(other.trials.numpy(), host.trials, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(other.difference.numpy(), host.difference, rtol=0, atol=1e-13)
+    assert other.n_difference == host.n_difference
+    with pytest.raises(ValueError, match="all training trials of each class are the same"):
+        residuals(torch.as_tensor(np.outer(signs, X[0])), signs, weights)
+
+
 def test_training_trials_are_not_changed(trials):
     X, signs, weights = trials
     X = X.reshape(len(X), -1)

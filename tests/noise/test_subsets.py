@@ -91,6 +91,15 @@ def test_nested_penalties_are_those_of_the_first_sensors(penalties, K, rng):
         assert own.inverse_bound(W) == pytest.approx(exact, rel=1e-9)
 
 
+@pytest.mark.parametrize("K", [1, 3, 4])
+def test_trials_of_the_first_sensors_are_in_coordinates_of_their_penalty(penalties, trials, K, rng):
+    X, V = trials[0][:, ORDER], rng.standard_normal((3 * K, 2))
+    coordinates, Z = penalties.nested(ORDER).whitened(X).first(K)
+    W = coordinates.coefficients(V)
+    np.testing.assert_allclose(Z @ V, X[:, :K].reshape(len(X), -1) @ W, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(W.T @ penalties.matrix(ORDER[:K]) @ W, V.T @ V, rtol=1e-8, atol=1e-9)
+
+
 def test_moments_in_another_order_are_those_of_the_sensors_in_that_order(trials):
     X, signs, weights = trials
     part, alone = SensorMoments(*trials).in_order(ORDER[:3]), SensorMoments(X[:, ORDER[:3]], signs, weights)
@@ -101,9 +110,16 @@ def test_moments_in_another_order_are_those_of_the_sensors_in_that_order(trials)
 
 def test_other_library_gives_the_same(trials):
     torch = pytest.importorskip("torch")
-    host, other = subset_penalties(*trials), subset_penalties(*trials, send=torch.as_tensor)
+    X, signs, weights = trials
+    host, other = subset_penalties(*trials), subset_penalties(torch.as_tensor(X), signs, weights)
+    pairs = (host, np.asarray), (other, torch.as_tensor)
     for sensors in SETS:
         np.testing.assert_allclose(other.matrix(sensors), host.matrix(sensors), rtol=1e-9, atol=1e-11)
         X = np.ones((2, 3 * len(sensors)))
         there = other.whitening(sensors).trials(torch.as_tensor(X)).numpy()
         np.testing.assert_allclose(there, host.whitening(sensors).trials(X), rtol=1e-9, atol=1e-11)
+    X, E = trials[0][:, ORDER], np.ones((3, 3))
+    (_, Z), (_, there) = (own.nested(ORDER).whitened(send(X)).first(3) for own, send in pairs)
+    np.testing.assert_allclose(there.numpy(), Z, rtol=1e-9, atol=1e-10)
+    bounds = [own.nested(ORDER).first(3).inverse_bound(E) for own, _ in pairs]
+    assert bounds[1] == pytest.approx(bounds[0])

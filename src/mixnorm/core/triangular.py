@@ -2,6 +2,8 @@
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dtrmm
+from scipy.linalg.lapack import dtrtri
 
 from mixnorm.core.arrays import Array, is_numpy_array, is_torch_array, namespace
 
@@ -32,3 +34,19 @@ def backward(L: Array, right: Array) -> Array:
         return torch.linalg.solve_triangular(L.mT, right, upper=True)
     xp = namespace(L)
     return xp.linalg.solve(xp.matrix_transpose(L), right)
+
+
+def inverse(L: Array) -> Array:
+    """Return L⁻¹, for a lower triangular L (d, d) without zeros on its diagonal."""
+    if is_numpy_array(L):
+        return dtrtri(L.T, lower=0)[0].T if len(L) else L  # LAPACK refuses a matrix without rows
+    xp = namespace(L)
+    return forward(L, xp.eye(L.shape[0], dtype=L.dtype, device=L.device))
+
+
+def times(X: Array, L: Array, transpose: bool = False) -> Array:
+    """Return X L or X L', for X (n, d) and a lower triangular L (d, d)."""
+    if is_numpy_array(L):
+        # BLAS has matrices column by column, so that it gets the transposes; it skips the zeros of L
+        return dtrmm(1.0, L.T, X.T, lower=0, trans_a=int(transpose)).T
+    return X @ (namespace(L).matrix_transpose(L) if transpose else L)

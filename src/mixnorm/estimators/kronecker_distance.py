@@ -20,7 +20,8 @@ from scipy.linalg import cho_factor, cho_solve
 from mixnorm.core.groups import Groups
 from mixnorm.estimators.objective import varying
 from mixnorm.estimators.trained import Trained
-from mixnorm.noise import kronecker, residuals
+from mixnorm.noise import residuals
+from mixnorm.noise.kronecker import kronecker_of, sensors_first
 
 #: Losses that differ by less are equal: rounding must not decide between two sensors with the same signal.
 ROUNDING = 1e-9
@@ -50,15 +51,16 @@ class KroneckerDistance:
     def __init__(self, trials: Trained, groups: Groups, sensors: NDArray[np.intp]) -> None:
         layout = groups.layout
         assert layout is not None
-        X = trials.X[:, layout[sensors].ravel()]
+        features = layout[sensors].ravel()
+        # a copy of all trials takes longer than the elimination
+        X = trials.X if np.array_equal(features, np.arange(trials.X.shape[1])) else trials.X[:, features]
         G, r = len(sensors), layout.shape[1]
         found = residuals(X, trials.signs, trials.weights)
-        rest = found.trials.reshape(-1, G, r)
-        factors = kronecker(rest, found.weights)
-        E = np.sqrt(found.weights)[:, None, None] * rest
+        E = sensors_first(found.trials.reshape(-1, G, r), found.weights)
+        factors = kronecker_of(E)
         # any root of S⁻¹ will do; the noise has a mean variance of 1, and so must the trials
-        root = np.linalg.cholesky(np.linalg.inv(factors.samples)) / np.sqrt(np.sum(E**2) / (G * r))
-        flat = np.matmul(E, root).transpose(1, 0, 2).reshape(G, -1)
+        root = np.linalg.cholesky(np.linalg.inv(factors.samples)) / np.sqrt(np.vdot(E, E) / (G * r))
+        flat = (E.reshape(-1, r) @ root).reshape(G, -1)
         difference = found.difference.reshape(G, r) @ root
         self.precision, self._samples = trials.precision, r
         F = difference @ difference.T - flat @ flat.T / self.precision

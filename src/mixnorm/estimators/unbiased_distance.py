@@ -24,15 +24,16 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from mixnorm.core.groups import Groups
+from mixnorm.core.triangular import cholesky, inverse, times
 from mixnorm.estimators.kronecker_distance import ROUNDING, comparable, signed_root
 from mixnorm.estimators.objective import varying
 from mixnorm.estimators.trained import Trained
 from mixnorm.noise import SensorMoments, residuals
 from mixnorm.noise.shrunk import shrinkage
+from mixnorm.noise.toeplitz import WHITE_SHARE as TOEPLITZ_SHARE
 
 #: Least share of the structured noise, which keeps N positive definite where sensors are copies of each other.
 _LEAST_SHARE = 1e-3
@@ -40,13 +41,17 @@ _LEAST_SHARE = 1e-3
 _PERFECT = 1e6
 
 
-def _inverse(N: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The inverse of a positive definite matrix: half the work of that of any matrix."""
-    lower, failed = dpotrf(N.T, lower=1)
-    P, failed = (lower, failed) if failed else dpotri(lower, lower=1)
+def _squared_and_bias(N: NDArray[np.float64], d: NDArray[np.float64], C: NDArray[np.float64]) -> tuple[float, float]:
+    """Return d'N⁻¹d and tr(N⁻¹C), for a positive definite N and a symmetric C."""
+    # LAPACK has matrices column by column; the lower half of the inverse is enough, the other one stays zero
+    lower, failed = dpotrf(N.T, lower=1, clean=1)
+    P, failed = (lower, failed) if failed else dpotri(lower, lower=1, overwrite_c=1)
     if failed:  # singular to rounding
-        return np.asarray(np.linalg.pinv(N, hermitian=True), dtype=np.float64)
-    return np.tril(P) + np.tril(P, -1).T
+        P = np.asarray(np.linalg.pinv(N, hermitian=True), dtype=np.float64)
+        return float(d @ P @ d), float(np.vdot(P, C))
+    diagonal, half = np.diag(P), P.T  # row by row, as C
+    squared = 2 * float(d @ half @ d) - float(diagonal @ d**2)
+    return squared, 2 * float(np.vdot(half, C)) - float(diagonal @ np.diag(C))
 
 
 class UnbiasedDistance:
@@ -78,12 +83,13 @@ class UnbiasedDistance:
         self._difference = found.difference.reshape(K, r)
         self._moments = SensorMoments(X.reshape(len(X), K, r), trials.signs, weights)
         self._covariance = self._moments.sample(slice(0, K)).reshape(K, r, K, r)
+        self._lagged = self._moments.lagged(slice(0, K)).reshape(K, r, K, r)
         self._varies = varying(X, Groups.from_channels(range(K), r))
         noise, signal = (np.sum(part.reshape(-1, K, r) ** 2, axis=(0, 2)) for part in (found.trials, X))
         self._has_noise = noise > ROUNDING**2 * signal  # smaller residuals are rounding
         self._residuals = found
         self._left = np.arange(K)
-        self._share = self._shrinkage()
+        self._begin()
 
     def separation(self, sensors: NDArray[np.intp]) -> float:
         """Return d' = √D² of some sensors, by their places among those to begin with; 0 for none, −√−D² if D² < 0."""
@@ -91,13 +97,21 @@ class UnbiasedDistance:
         if not self._has_noise[own].any():
             return _PERFECT if len(own) else 0.0
         d = self._difference[own].ravel()
-        C = self._covariance[own][:, :, own].reshape(len(d), len(d))
-        variance = np.mean(np.diag(C))
+        C, N = (part[own][:, :, own].reshape(len(d), len(d)) for part in (self._covariance, self._unscaled))
+        variance = float(np.mean(np.diag(C)))
         # the structured estimate has a mean variance of 1
-        N = self._share * self._moments.structured(own).dense() + (1 - self._share) / variance * C
-        P = _inverse(N)
-        squared = (d @ P @ d - np.vdot(P, C) / self.precision) / variance
-        return float(signed_root(squared))
+        N /= variance
+        self._moments.structured(own).add_product(N, self._share / 2)
+        N.ravel()[:: len(d) + 1] += self._share / 2 * TOEPLITZ_SHARE
+        squared, bias = _squared_and_bias(N, d, C)
+        return float(signed_root((squared - bias / self.precision) / variance))
+
+    def _begin(self) -> None:
+        """Compute what is the same for all montages that are compared next."""
+        self._share = self._shrinkage()
+        # λ T + (1 − λ) C without the Kronecker product and the white noise of T, before both are scaled
+        self._unscaled = self._share * (1 - TOEPLITZ_SHARE) / 2 * self._lagged + (1 - self._share) * self._covariance
+        self._separation = self.separation(self._left)
 
     def _shrinkage(self) -> float:
         """λ of the sensors that are left: one for all montages that are compared, so that it favours none of them."""
@@ -106,25 +120,25 @@ class UnbiasedDistance:
             return 1.0
         _, r = self._shape
         found, features = self._residuals, (r * own[:, None] + np.arange(r)).ravel()
-        root = np.linalg.cholesky(self._moments.structured(own).dense())
-        white = solve_triangular(root, found.trials[:, features].T, lower=True, check_finite=False).T
-        weighted = np.sqrt(found.weights)[:, None] * white
-        S = weighted.T @ weighted
+        root = inverse(cholesky(self._moments.structured(own).dense()))
+        white = times(found.trials[:, features], root, transpose=True)
+        C = self._covariance[own][:, :, own].reshape(len(features), len(features))
+        S = root @ C @ root.T  # the covariance of the white trials
         squares = np.einsum("ij,ij->i", white, white)
         return max(shrinkage(squares, found.weights, float(np.vdot(S, S)), len(S)), _LEAST_SHARE)
 
     @property
     def error(self) -> float:
         """Standard error of the loss of a sensor without information, as for `Distance`."""
-        return float(np.sqrt(2 * self._shape[1]) / self.precision / max(2 * self.separation(self._left), 1e-12))
+        return float(np.sqrt(2 * self._shape[1]) / self.precision / max(2 * self._separation, 1e-12))
 
     def losses(self) -> NDArray[np.float64]:
         """Loss of d' by the removal of each sensor, (sensors,); negative where it is better to do without."""
         without = [self.separation(np.delete(self._left, place)) for place in range(len(self._left))]
-        return comparable(self.separation(self._left) - np.array(without), self._varies[self._left])
+        return comparable(self._separation - np.array(without), self._varies[self._left])
 
     def remove(self, place: int) -> None:
         """Remove the sensor at an index; the last sensor takes its index."""
         self._left[place] = self._left[-1]
         self._left = self._left[:-1]
-        self._share = self._shrinkage()
+        self._begin()

@@ -22,12 +22,13 @@ _WORDS = {str: "a text", int: "an integer", float: "a number", bool: "true or fa
 
 def number(value: float, digits: int = 4) -> float | None:
     """A number rounded to so many significant digits; None where it is not finite, which JSON cannot say."""
-    return float(f"{float(value):.{digits}g}") if np.isfinite(value) else None
+    value = float(value)
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
 def numbers(values: Any, digits: int = 4) -> tuple[float | None, ...]:
     """The same for every number of a sequence."""
-    return tuple(number(value, digits) for value in np.asarray(values, dtype=float))
+    return tuple(number(value, digits) for value in np.asarray(values, dtype=float).tolist())
 
 
 def to_plain(value: Any) -> Any:

@@ -2,8 +2,10 @@ r"""The decoders of nested montages: ℓ2 SVMs with what all sensors show about 
 
 The penalty of a montage's decoder is alpha · ½ w'M w. M follows from the noise and the expected response of all
 sensors in the training trials (`mixnorm.noise.subsets`); with all sensors it is that of ``noise="evoked"``. Alpha is
-chosen on inner folds, each with its own M. The decoder depends on the set of the sensors and on the trials alone, not
-on the order in which the sensors were found, so that two ways to the same montage have the same score.
+chosen on inner folds, each with its own M. The decoder depends on the set of the sensors and on the trials alone and,
+except for rounding, not on the order in which the sensors were found, so that two ways to the same montage have the
+same score. Features are in this order, most important sensor first: what montages of all sizes need is then computed
+once, and that of a smaller montage is a part of it.
 
 On a device the decoders of all sizes, and of all sets of trials that are given together, are solved as stacks.
 """
@@ -112,7 +114,7 @@ def _refit_together(cases: Sequence[tuple[Training, Ranking]], tell: Callable[[f
     for place, classifiers in solve_problems([problem for _, problem in paths], _OPTIONS):
         one, problem = paths[place]
         one.keep_path(problem, classifiers)
-        work.add(_PATH * len(problem.sensors) ** 2)
+        work.add(_PATH * problem.n_sensors**2)
         found.append(classifiers)
     warn_unconverged(found, TOL)
     for one in refits:
@@ -144,6 +146,9 @@ class _Refit:
         self.at_folds = [size for size in self.sizes.tolist() if size in grid or size == self.sizes[0]]
         self.between = [size for size in self.sizes.tolist() if size not in self.at_folds]
         self.varies = varying_sensors(training.X)
+        # the sensors of the largest montage that have a part in its decoder, the most important one first
+        self.used = self.order[self.varies[self.order]]
+        self.X = training.X[:, self.used].reshape(len(training.X), -1)
         self.fitted: dict[int, tuple[float, NDArray[np.float64], float]] = {}
         self.alphas: dict[int, float] = {}
         self._paths: dict[tuple[int, int], Classifiers] = {}
@@ -158,24 +163,25 @@ class _Refit:
     def columns(self) -> list[NoiseTrials]:
         """The training trials of every inner fold, and then all trials."""
         weights = [*(fold.train for fold in self.training.folds), np.ones(len(self.training.signs))]
-        X = self.training.X[:, self.varies]
-        return [NoiseTrials.of(X, self.training.signs, own) for own in weights]
+        # copied to a device once, and divided into folds there
+        X = to_device(self.training.X if self.varies.all() else self.training.X[:, self.varies])
+        places = places_among(self.varies, self.used)
+        return [NoiseTrials.of(X, self.training.signs, own, places) for own in weights]
 
-    def sensors(self, size: int) -> NDArray[np.integer]:
-        """The sensors of a montage that have a part in its decoder, in recording order."""
-        chosen = np.sort(self.order[:size])
-        return chosen[self.varies[chosen]]
+    def n_used(self, size: int) -> int:
+        """Number of sensors of a montage that have a part in its decoder: so many of the first that are used."""
+        return int(self.varies[self.order[:size]].sum())
 
-    def places(self, sensors: NDArray[np.integer]) -> NDArray[np.intp]:
-        """Where sensors are among those that vary, from which the penalties are estimated."""
-        return places_among(self.varies, sensors)
+    def problem(self, column: NoiseTrials, size: int, alphas: NDArray[np.float64]) -> NoiseProblem:
+        """The problem of a montage."""
+        return NoiseProblem(column, self.n_used(size), alphas)
 
     def paths(self) -> Iterator[NoiseProblem]:
         """The problems by which alpha is chosen."""
         for size in self.at_folds:
             self._grids[size] = grid = self._grid(size)
             for column in self.columns:
-                yield NoiseProblem(column, self.places(self.sensors(size)), grid)
+                yield self.problem(column, size, grid)
 
     def keep_path(self, problem: NoiseProblem, found: Classifiers) -> None:
         place = next(k for k, column in enumerate(self.columns) if column is problem.trials)
@@ -203,21 +209,21 @@ class _Refit:
         """All decoders, once they are fitted."""
         coefs = np.zeros((len(self.sizes), *self.training.X.shape[1:]))
         for own, size in zip(coefs, self.sizes.tolist(), strict=True):
-            own[self.sensors(size)] = self.fitted[size][1]
+            own[self.used[: self.n_used(size)]] = self.fitted[size][1]
         intercepts = np.array([self.fitted[size][2] for size in self.sizes.tolist()])
         return Models(self.order, self.sizes, np.array(list(self.alphas.values())), coefs, intercepts)
 
     def _grid(self, size: int) -> NDArray[np.float64]:
         """The alphas of a montage, on all its trials: its folds are compared at the same ones."""
-        sensors, signs = self.sensors(size), self.training.signs
-        if not len(sensors):  # any alpha will do
+        K, signs, r = self.n_used(size), self.training.signs, self.training.X.shape[2]
+        if not K:  # any alpha will do
             return np.geomspace(NOISE_ALPHA_RATIO, ALPHA_RATIO, N_ALPHAS)
         stack = Stack.single(
-            self.training.X[:, sensors].reshape(len(signs), -1),
+            self.X[:, : K * r],
             signs,
             sample_weight=np.ones((len(signs), 1)),
-            group_weights=np.ones((len(sensors), 1)),
-            groups=self._groups(len(sensors)),
+            group_weights=np.ones((K, 1)),
+            groups=Groups.from_channels(range(K), r),
             penalty=L2(),
         )
         # without the noise: alpha_max only says where the grid starts, and whitening would cost a factorisation
@@ -225,13 +231,16 @@ class _Refit:
 
     def _scores(self, size: int, fold: int) -> NDArray[np.float64]:
         """AUC on the held-out trials of an inner fold at every alpha, (A,)."""
-        test, found = self.training.folds[fold].test, self._paths[size, fold]
-        X = self.training.X[test][:, self.sensors(size)].reshape(int(test.sum()), -1)
-        scores = X @ found.coefs.reshape(len(found.coefs), -1).T + found.intercepts
-        return auc(self.training.signs[test], scores)
+        found, X = self._paths[size, fold], self._held_out[fold]
+        coefs = found.coefs.reshape(len(found.coefs), -1)
+        return auc(
+            self.training.signs[self.training.folds[fold].test], X[:, : coefs.shape[1]] @ coefs.T + found.intercepts
+        )
 
-    def _groups(self, n_sensors: int) -> Groups:
-        return Groups.from_channels(range(n_sensors), self.training.X.shape[2])
+    @cached_property
+    def _held_out(self) -> list[NDArray[np.float64]]:
+        """The held-out trials of every inner fold."""
+        return [self.X[fold.test] for fold in self.training.folds]
 
 
 def _fit_between(refits: Sequence[_Refit], work: _Work) -> None:
@@ -242,7 +251,7 @@ def _fit_between(refits: Sequence[_Refit], work: _Work) -> None:
         if one.between and one not in together:
             _fit_nested(one, work)
     problems = [
-        (one, size, NoiseProblem(one.columns[-1], one.places(one.sensors(size)), np.array([one.alphas[size]])))
+        (one, size, one.problem(one.columns[-1], size, np.array([one.alphas[size]])))
         for one in together
         for size in one.between
     ]
@@ -258,16 +267,12 @@ def _fit_between(refits: Sequence[_Refit], work: _Work) -> None:
 
 def _fit_nested(one: _Refit, work: _Work) -> None:
     """Fit the sizes between on the host, from the largest down, each from the solution before."""
-    X = one.training.X[:, one.order]
-    # from recording order to the order of importance
-    ranks = {size: np.argsort(np.argsort(one.order[:size])) for size in one.sizes.tolist()}
-    known = {size: (coef[ranks[size]], intercept) for size, (_, coef, intercept) in one.fitted.items()}
+    X = one.X.reshape(len(one.X), len(one.used), -1)
+    known = {size: (coef, intercept) for size, (_, coef, intercept) in one.fitted.items()}
     found = []
     alphas = {size: one.alphas[size] for size in one.between}
-    penalties = one.columns[-1].penalties.nested(one.places(one.order))
-    for fit in nested_fits(X, one.training.signs, alphas, known, penalties):
-        coef = fit.coef[np.argsort(one.order[: fit.size])]
-        one.fitted[fit.size] = one.alphas[fit.size], coef, fit.intercept
+    for fit in nested_fits(X, one.training.signs, alphas, known, one.columns[-1].penalties):
+        one.fitted[fit.size] = one.alphas[fit.size], fit.coef, fit.intercept
         work.add(fit.size**2)
         found.append(fit)
     if found:
@@ -305,7 +310,7 @@ class MontagePenalties:
         """Estimate them from scaled training trials (n, G, r)."""
         varies = varying_sensors(X)
         with few_threads(X):
-            return cls(varies, subset_penalties(X[:, varies], signs, np.ones(len(X)), to_device), X.shape[2])
+            return cls(varies, subset_penalties(to_device(X[:, varies]), signs, np.ones(len(X))), X.shape[2])
 
     @property
     def noise(self) -> str:

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mixnorm.core.arrays import Array, namespace
+from mixnorm.core.arrays import Array, like, namespace, to_numpy
+from mixnorm.core.symmetric_root import symmetric_root
 from mixnorm.noise.structured import structured
-
-#: Eigenvalues of a covariance below this share of the largest are rounding.
-_ROUNDING = 1e-12
 
 
 def evoked(
@@ -97,18 +95,12 @@ class ExpectedResponse:
         ``precision`` is one over the variance of the noise in the difference, where N has a mean diagonal of 1.
         """
         xp, (C, r) = namespace(N, difference), difference.shape
-        values, vectors = xp.linalg.eigh(N)
-        # White noise makes N positive definite; this only keeps rounding from giving a negative eigenvalue.
-        values = xp.sqrt(xp.clip(values, min=_ROUNDING * float(values[-1])))
-        in_noise = xp.matrix_transpose(vectors) @ xp.reshape(difference, (-1,))
-        D = xp.reshape(vectors @ (in_noise / values), (C, r)) * precision**0.5
-        (a, U), (b, V) = (
-            _above_the_noise(D @ xp.matrix_transpose(D) / r),
-            _above_the_noise(xp.matrix_transpose(D) @ D / C),
-        )
+        root, in_noise = symmetric_root(N, xp.reshape(difference, (-1,)))
+        # these matrices are so small that a device would take longer
+        D = to_numpy(in_noise).reshape(C, r) * precision**0.5
+        (a, U), (b, V) = _above_the_noise(D @ D.T / r), _above_the_noise(D.T @ D / C)
         # A ⊗ I + I ⊗ B has the eigenvectors U ⊗ V, so that its inverse root needs no further factorisation
-        root = _kronecker_product(U, V, vectors * values) @ xp.matrix_transpose(vectors)
-        return cls(root, xp.reshape((a[:, None] + b) / 2, (-1,)))
+        return cls(_kronecker_product(like(N, U), like(N, V), root), like(N, ((a[:, None] + b) / 2).ravel()))
 
     def penalty_root(self) -> Array:
         """Return a matrix whose product with its transpose, H'H, is M."""
@@ -127,12 +119,11 @@ class ExpectedResponse:
         return xp.matrix_transpose(half) @ half
 
 
-def _above_the_noise(squares: Array) -> tuple[Array, Array]:
+def _above_the_noise(squares: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Eigenvalues, raised to at least 1 and divided by their mean, and eigenvectors."""
-    xp = namespace(squares)
-    values, vectors = xp.linalg.eigh(squares)
-    values = xp.clip(values, min=1.0)
-    return values / xp.mean(values), vectors
+    values, vectors = np.linalg.eigh(squares)
+    values = np.maximum(values, 1.0)
+    return values / values.mean(), vectors
 
 
 def _kronecker_product(left: Array, right: Array, matrix: Array) -> Array:

@@ -72,9 +72,19 @@ def kronecker(
     .. [2] F. Bijma, J. C. de Munck, H. M. Huizenga, R. M. Heethaar: A mathematical approach to the temporal
        stationarity of background noise in MEG/EEG measurements. NeuroImage 20, 233–243, 2003.
     """
-    n, C, r = trials.shape
-    # sensors first, in one pass over memory, so that both sums are products of matrices
-    flat = np.multiply(np.sqrt(weights)[:, None], trials.transpose(1, 0, 2), order="C").reshape(C, n * r)
+    return kronecker_of(sensors_first(trials, weights), white_share)
+
+
+def sensors_first(trials: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return residual trials (n, C, r), times the roots of their weights, as (C, n, r)."""
+    return np.multiply(np.sqrt(weights)[:, None], trials.transpose(1, 0, 2), order="C")
+
+
+def kronecker_of(weighted: NDArray[np.float64], white_share: float = WHITE_SHARE) -> KroneckerCovariance:
+    """Return the estimate of `kronecker` from the trials of `sensors_first`."""
+    C, n, r = weighted.shape
+    # so that both sums are products of matrices
+    flat = weighted.reshape(C, n * r)
     R = with_white_noise(flat @ flat.T / r, white_share)
     # any root of R⁻¹ gives the same S; the inverse of a factor is accurate here, as white noise bounds its condition
     inverse_root = solve_triangular(np.linalg.cholesky(R), np.eye(C), lower=True, check_finite=False)

@@ -41,14 +41,14 @@ class StructuredCovariance:
     def dense(self) -> Array:
         """Return N (C r, C r), sensor by sensor."""
         xp, (r, C, _) = namespace(self.lags), self.lags.shape
-        # B_l for l = 1 − r … r − 1; a negative lag exchanges the sensors
-        both = xp.concat([xp.matrix_transpose(xp.flip(self.lags[1:], axis=0)), self.lags])
-        lag = r - 1 + np.arange(r) - np.arange(r)[:, None]
-        blocks = xp.take(both, like(both, lag.ravel(), dtype=xp.int64), axis=0)
-        N = xp.permute_dims(xp.reshape(blocks, (r, r, C, C)), (2, 0, 3, 1))
-        N = (N + self.sensors[:, None, :, None] * self.samples[None, :, None, :]) / 2
-        N = xp.reshape(N, (C * r, C * r))
+        N = xp.reshape(_block_toeplitz(self.lags), (C, r, C, r))
+        N = xp.reshape((N + self.sensors[:, None, :, None] * self.samples[None, :, None, :]) / 2, (C * r, C * r))
         return N + self.white / 2 * xp.eye(C * r, dtype=N.dtype, device=N.device)
+
+    def add_product(self, matrix: NDArray[np.float64], factor: float) -> None:
+        """Add R ⊗ S, times a factor, to a matrix (C r, C r) on the host."""
+        C, r = len(self.sensors), len(self.samples)
+        matrix.reshape(C, r, C, r)[...] += self.sensors[:, None, :, None] * (factor * self.samples)[:, None, :]
 
     def times(self, W: Array) -> Array:
         """Return N times coefficients given by sensor and sample, (C, r)."""
@@ -81,14 +81,12 @@ class SensorMoments:
 
     Parameters
     ----------
-    X : ndarray of shape (n, C, r)
-        Training trials.
+    X : array of shape (n, C, r)
+        Training trials, on the device on which estimates are computed.
     signs : ndarray of shape (n,)
         Class of every trial, −1 or 1; at least two trials of each.
     weights : ndarray of shape (n,)
         Sample weights.
-    send : callable
-        Copies an array to the device on which estimates are computed; by default the host.
 
     Attributes
     ----------
@@ -98,15 +96,17 @@ class SensorMoments:
         As in `residuals`: how many times smaller than `variance` the variance of the noise in the difference is.
     """
 
-    def __init__(self, X: NDArray, signs: NDArray, weights: NDArray, send=lambda array: array) -> None:
-        _, C, r = X.shape
-        found = residuals(X.reshape(len(X), -1), signs, weights)
-        weighted = send(np.sqrt(found.weights)[:, None] * found.trials)
-        self.difference, self.n_difference = send(found.difference.reshape(C, r)), found.n_difference
-        xp = namespace(weighted)
+    def __init__(self, X: Array, signs: NDArray, weights: NDArray) -> None:
+        xp, (n, C, r) = namespace(X), X.shape
+        found = residuals(xp.reshape(X, (n, C * r)), signs, weights)
+        weighted = like(found.trials, np.sqrt(found.weights)[:, None]) * found.trials
+        self.difference, self.n_difference = xp.reshape(found.difference, (C, r)), found.n_difference
         moments = xp.reshape(xp.matrix_transpose(weighted) @ weighted, (C, r, C, r))
         # a pair of samples at a time is contiguous, and half of the pairs are enough: S is symmetric
         self._pairs = np.triu_indices(r)
+        places = np.zeros((r, r), dtype=np.int64)
+        places[self._pairs] = places.T[self._pairs] = np.arange(len(self._pairs[0]))
+        self._places = places.ravel()  # the pair of every entry of S
         self._moments = xp.stack([moments[:, s, :, t] for s, t in zip(*self._pairs, strict=True)])
         lag = self._pairs[1] - self._pairs[0]
         self._lags = xp.stack(
@@ -142,14 +142,16 @@ class SensorMoments:
         inverse = xp.linalg.inv(R)
         # S_st = tr(R⁻¹ M_st)/C with M_st the moments between the samples s and t, since R⁻¹ is symmetric; the factor
         # 1/C is lost in the scaling.
-        traces = xp.sum(inverse * moments, axis=(1, 2))
-        places = np.zeros((r, r), dtype=int)
-        places[self._pairs] = places.T[self._pairs] = np.arange(len(self._pairs[0]))
-        S = xp.reshape(xp.take(traces, like(traces, places.ravel(), dtype=xp.int64)), (r, r))
+        traces = xp.reshape(moments, (moments.shape[0], K * K)) @ xp.reshape(inverse, (K * K,))
+        S = xp.reshape(xp.take(traces, like(traces, self._places, dtype=xp.int64)), (r, r))
         # Scaled to a mean diagonal of 1 first; then white noise of a mean diagonal of 1 keeps it.
         S = (1 - KRONECKER_SHARE) * S / (xp.linalg.trace(S) / r)
         S = S + KRONECKER_SHARE * xp.eye(r, dtype=S.dtype, device=S.device)
         return StructuredCovariance(R, S, inverse, (1 - TOEPLITZ_SHARE) / variance * lags, TOEPLITZ_SHARE)
+
+    def lagged(self, sensors: slice | NDArray[np.intp]) -> Array:
+        """Return the block-Toeplitz matrix (K r, K r) of the lags of some sensors, sensor by sensor."""
+        return _block_toeplitz(_principal(self._lags, sensors))
 
     def sample(self, sensors: slice | NDArray[np.intp]) -> Array:
         """Return the sample covariance (K r, K r) of some sensors, sensor by sensor."""
@@ -159,6 +161,16 @@ class SensorMoments:
         for pair, (s, t) in enumerate(zip(*self._pairs, strict=True)):
             blocks[s, t], blocks[t, s] = moments[pair], moments[pair].T
         return xp.reshape(xp.permute_dims(blocks, (2, 0, 3, 1)), (K * r, K * r))
+
+
+def _block_toeplitz(lags: Array) -> Array:
+    """The matrix (C r, C r), sensor by sensor, of covariances between sensors at every lag, (r, C, C)."""
+    xp, (r, C, _) = namespace(lags), lags.shape
+    # B_l for l = 1 − r … r − 1; a negative lag exchanges the sensors
+    both = xp.concat([xp.matrix_transpose(xp.flip(lags[1:], axis=0)), lags])
+    lag = r - 1 + np.arange(r) - np.arange(r)[:, None]
+    blocks = xp.take(both, like(both, lag.ravel(), dtype=xp.int64), axis=0)
+    return xp.reshape(xp.permute_dims(xp.reshape(blocks, (r, r, C, C)), (2, 0, 3, 1)), (C * r, C * r))
 
 
 def _principal(matrices: Array, sensors: slice | NDArray[np.intp]) -> Array:

@@ -12,8 +12,9 @@ from click.testing import CliRunner
 
 from mixnorm import load
 from mixnorm.commands.predict import predict
-from mixnorm.commands.train import train
+from mixnorm.commands.train import _about_chance, train
 from mixnorm.eeg import StreamDecoder, read_recording, simulated_recording, to_raw
+from mixnorm.montage.caution import FEWEST_FOLDS
 
 pytest.importorskip("mne")
 
@@ -81,6 +82,21 @@ def test_train_says_if_the_auc_could_be_chance(tmp_path):
     assert report["auc_low"] < report["auc"] < report["auc_high"]
     done = mixnorm("train", path, "-o", tmp_path / "noise.mixnorm")
     assert "Caution: the interval includes chance level (0.5)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "low, high, n_folds, cautions",
+    [
+        (0.45, 0.62, FEWEST_FOLDS, ["Caution: the interval includes chance level"]),
+        (0.28, 0.42, FEWEST_FOLDS, ["Caution: the AUC is below chance level"]),
+        (0.55, 0.62, FEWEST_FOLDS, []),
+        (0.45, 0.62, FEWEST_FOLDS - 1, []),  # the interval of few folds is wide, whatever was learned
+        (None, None, FEWEST_FOLDS, []),
+    ],
+)
+def test_cautions_about_chance_say_what_the_interval_says(low, high, n_folds, cautions):
+    said = _about_chance({"auc_low": low, "auc_high": high, "auc_by_fold": [None, *[0.5] * n_folds]})
+    assert [text[: len(start)] for text, start in zip(said, cautions, strict=True)] == cautions
 
 
 def test_train_takes_a_method_by_its_name_in_a_study(files, tmp_path):

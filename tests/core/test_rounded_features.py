@@ -8,6 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from mixnorm import GroupSVC
+from mixnorm.core import unpenalised
 from mixnorm.core.certificate import certify
 from mixnorm.core.conditioning import condition
 from mixnorm.core.groups import Groups
@@ -182,6 +183,33 @@ def test_the_certificate_beside_a_ridge_bounds_the_optimum_at_any_point(distance
         found = certify(stack, W[None, None, :, None], np.zeros((1, 1, 1)))
         assert found.dual[0, 0] <= best.objective_ * (1 + 1e-12) <= found.primal[0, 0] * (1 + 2e-12)
     assert distance > 1e-6 or found.gap[0, 0] < 1e-3  # near the optimum the bound is tight
+
+
+def test_what_an_unmet_equality_costs_beside_a_ridge():
+    """With c + ρ in the place of c = r θ, the dual value −c²/(2 r) falls by θ·ρ + ρ²/(2 r)."""
+    rng = np.random.default_rng(7)
+    n, ridge, theta = 30, 0.2, np.array([0.7, -1.3])
+    y, X = np.where(np.arange(n) < 12, 1.0, -1.0), rng.standard_normal((n, 4))
+    stack = Stack.single(
+        X,
+        y,
+        sample_weight=np.ones((n, 1)),
+        group_weights=np.array([[0.0], [1.0]]),
+        groups=Groups.from_labels(np.repeat([0, 1], 2), 4),
+        penalty=GroupNorm(2.0),
+    )
+    stack = replace(stack.with_alpha(np.full((1, 1), 0.05)), ridge=np.full((1, 1), ridge))
+    W = np.concatenate([theta, [0.4, 0.0]])[None, None, :, None]
+    free = unpenalised._free_coordinates(stack, W, 0, 0)
+    a = rng.uniform(0.1, 1.0, n)
+    a[y > 0] *= a[y < 0].sum() / a[y > 0].sum()  # the equality of the intercept is met
+    rho = X[:, :2].T @ (a * y) - ridge * theta
+    target = np.append(ridge * theta, 0.0)[None]
+    lack = unpenalised._lack_apart(free, a[None], target, np.zeros((1, 3)), np.append(theta, 0.3)[None])
+    lower = (np.sum((ridge * theta + rho) ** 2) - np.sum((ridge * theta) ** 2)) / (2 * ridge)
+    assert np.abs(rho).min() > 0.1  # more than rounding
+    assert lower <= lack
+    assert lack == pytest.approx(2 * (np.abs(theta * rho).sum() + rho @ rho / (2 * ridge)))
 
 
 def test_rounding_beyond_the_objective_is_counted_in_the_gap():

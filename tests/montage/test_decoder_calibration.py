@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from mixnorm import load, save
+from mixnorm import GroupSVC, load, save
 from mixnorm.eeg import MATRICES, SelectOptions, honest_folds, prepare, select_montage, spell
 from mixnorm.estimators.calibration import fit_sigmoid
 from mixnorm.montage.decoders import CapTrials, HeldOutSubject, calibrated, trials_of
+from mixnorm.montage.refits import MontagePenalties
+from mixnorm.noise import subsets
 from spellers import easy_recording, spelling_of
 
 QUICK = SelectOptions(sensors=2, n_resamplings=0, compare=False)
@@ -42,7 +44,8 @@ def test_scores_are_those_of_the_nested_folds(one):
 
 def test_the_classifier_is_that_of_a_plain_fit(one):
     design, found = one
-    alone = fitted(design, found.montage, found.decoder.classifier.alpha_)
+    scale = fitted(design, found.montage, 1.0).classifier.alpha  # alpha 1 in the units of a penalty of mean diagonal 1
+    alone = fitted(design, found.montage, found.decoder.classifier.alpha_ / scale)
     np.testing.assert_allclose(found.decoder.classifier.coef_, alone.classifier.coef_)
     X = found.decoder.scaler.transform(design.X[:, [design.ch_names.index(name) for name in found.montage]])
     assert found.decoder.classifier.predict_proba(X).shape == (len(X), 2)
@@ -111,3 +114,32 @@ def test_with_an_average_reference_the_decoder_is_that_of_its_electrodes(one):
     coefs = found.classifier.coef_.reshape(len(design.ch_names), -1)
     np.testing.assert_allclose(coefs[[3, 0]].ravel(), alone.classifier.coef_[0], rtol=1e-7, atol=1e-10)
     assert not coefs[[1, 2, 4]].any()
+
+
+@pytest.mark.parametrize("n_sensors", [1, 2, 5])
+def test_alpha_belongs_to_a_penalty_of_mean_diagonal_1(one, n_sensors):
+    design, _ = one
+    sensors = list(range(n_sensors))
+    trials = CapTrials(design, np.ones(len(design.y), dtype=bool))
+    found = trials.classifier([design.ch_names[i] for i in sensors], 0.1, [design.ch_names[i] for i in sensors])
+    X, y = trials.scaled()
+    M = MontagePenalties.of(X, np.where(y == 1, 1.0, -1.0)).matrix(np.array(sensors))
+    plain = GroupSVC(0.1, penalty="l2", noise=M).fit(X[:, sensors], y)
+    np.testing.assert_allclose(found.coef_, plain.coef_, rtol=1e-5, atol=1e-8)
+    # a named noise has a mean diagonal of 1, so that fitting again by it has the same strength
+    assert found.alpha == pytest.approx(0.1 * np.trace(M) / len(M))
+    assert found.noise == "evoked"
+    # the data can tell the difference, except with all electrodes
+    assert (abs(np.trace(M) / len(M) - 1) > 0.01) == (n_sensors < 5)
+
+
+def test_a_montage_of_constant_electrodes_has_a_decoder_with_many_features(one, monkeypatch):
+    design, _ = one
+    monkeypatch.setattr(subsets, "MOST_FEATURES", 10)
+    constant = replace(design, X=design.X.copy())
+    constant.X[:, 2] = 3.0
+    found = fitted(constant, [design.ch_names[2]], 0.1)
+    assert not found.classifier.coef_.any()
+    both = fitted(constant, [design.ch_names[0], design.ch_names[2]], 0.1).classifier.coef_.reshape(2, -1)
+    assert both[0].any()
+    assert not both[1].any()

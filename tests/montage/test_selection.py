@@ -116,6 +116,23 @@ def test_keep_forbid_and_number_are_obeyed(design):
     assert {s.name: (s.keep, s.forbid) for s in got.sensors}["Oz"] == (True, False)
 
 
+def test_forbidden_electrodes_have_no_part_in_scores_and_decoders(design):
+    # a trigger channel shows the labels; forbidden, it must be as if it were not there
+    trigger = design.y[:, None, None] + 0.1 * np.random.default_rng(0).standard_normal(
+        (len(design.y), 1, len(design.times))
+    )
+    X, names = np.concatenate([trigger, design.X], axis=1), ("STI", *design.ch_names)
+    positions = np.concatenate([np.full((1, *design.positions.shape[1:]), np.nan), design.positions])
+    more = replace(design, X=X, ch_names=names, positions=positions)
+    options = replace(QUICK, n_resamplings=0, compare=True, decoders=True)
+    got, expected = select_montage(more, replace(options, forbid=("STI",))), select_montage(design, options)
+    assert [(m.sensors, m.auc, m.low) for m in got.montages] == [(m.sensors, m.auc, m.low) for m in expected.montages]
+    assert got.curves == expected.curves
+    for size, decoders in expected.decoders_by_size.items():
+        own = got.decoders_by_size[size].pooled.classifier.coef_
+        np.testing.assert_allclose(own, decoders.pooled.classifier.coef_, rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
@@ -310,6 +327,7 @@ def test_decoder_is_that_of_its_electrodes_with_the_penalty_that_all_show(design
     X = design.preparation.scaler().fit(design.X).transform(design.X)
     penalty = subset_penalties(X, np.where(design.y == 1, 1.0, -1.0), np.ones(len(X))).matrix(part)
     model = found.decoder.classifier
+    penalty /= np.mean(np.diag(penalty))  # alpha is that of a penalty with a mean diagonal of 1
     own = GroupSVC(model.alpha_, penalty="l2", noise=penalty).fit(X[:, part], design.y)
     np.testing.assert_allclose(model.coef_, own.coef_, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(model.noise_, penalty)

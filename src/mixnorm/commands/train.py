@@ -65,6 +65,10 @@ _COULD_BE_CHANCE = (
     "Caution: the interval includes chance level (0.5), so that this model may have learned nothing. Check the event "
     "names and the window, or record more trials."
 )
+_BELOW_CHANCE = (
+    "Caution: the AUC is below chance level (0.5). Check whether the event names of targets and non-targets are "
+    "exchanged in some of the recordings."
+)
 
 #: The method that chooses windows of time, too.
 WHEN = "gsvm-2-when"
@@ -293,7 +297,7 @@ def _text(report: dict[str, Any]) -> str:
         [
             f"{report['n_trials']} trials, {report['n_targets']} of them targets{_fewer(report)}",
             f"AUC {auc}{interval}, leaving out one {report['folds_by']} fold at a time ({folds})",
-            *([_COULD_BE_CHANCE] if _could_be_chance(report) else []),
+            *_about_chance(report),
             f"{len(chosen)} of {report['n_channels']} electrodes: {', '.join(chosen)}",
             *([_windows_text(report["windows"])] if report["windows"] else []),
             f"model saved as {report['model']}",
@@ -302,10 +306,13 @@ def _text(report: dict[str, Any]) -> str:
     )
 
 
-def _could_be_chance(report: dict[str, Any]) -> bool:
+def _about_chance(report: dict[str, Any]) -> list[str]:
+    """Cautions if the AUC is not above chance level."""
     # with fewer folds, the interval over folds nearly always includes chance level
     n_folds = sum(auc is not None for auc in report["auc_by_fold"])
-    return n_folds >= FEWEST_FOLDS and report["auc_low"] is not None and report["auc_low"] <= CHANCE
+    if n_folds < FEWEST_FOLDS or report["auc_low"] is None or report["auc_low"] > CHANCE:
+        return []
+    return [_BELOW_CHANCE if report["auc_high"] < CHANCE else _COULD_BE_CHANCE]
 
 
 def _windows_text(windows: list[dict[str, Any]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -70,18 +70,25 @@ class MontageDecoders:
 class CapTrials:
     """Trials of a design with all electrodes: the decoders of every montage are fitted on them.
 
-    The scale of the channels, the trials that are rejected and the penalties are those of all electrodes, as where
-    montages are scored.
+    The scale of the channels and the trials that are rejected are those of all electrodes, and the penalties those of
+    all that may be chosen, as where montages are scored.
 
     Attributes
     ----------
     design : Design
     mask : boolean ndarray of shape (n,)
         The trials of the design that are learned from.
+    allowed : ndarray of shape (m,), or None
+        The electrodes that may be chosen, from which the penalties are estimated. None: all.
+    several : bool
+        Whether decoders of several montages are fitted, so that it is worth to keep the penalties. Those of all
+        subjects together take much memory.
     """
 
     design: Design
     mask: NDArray[np.bool_] = field(repr=False)
+    allowed: NDArray[np.integer] | None = None
+    several: bool = False
 
     @cached_property
     def scaler(self) -> ChannelScaler:
@@ -96,22 +103,28 @@ class CapTrials:
         return self.scaler.transform(X[accepted]), y[accepted]
 
     @cached_property
-    def penalties(self) -> MontagePenalties:
-        """The penalties of any electrodes."""
-        X, y = self.scaled()
-        return MontagePenalties.of(X, np.where(y == 1, 1.0, -1.0))
+    def _kept_penalties(self) -> MontagePenalties:
+        return self._penalties(*self.scaled())
+
+    def _penalties(self, X: NDArray[np.float64], y: NDArray[np.int64]) -> MontagePenalties:
+        """The penalties of any electrodes, from scaled trials."""
+        return MontagePenalties.of(X, np.where(y == 1, 1.0, -1.0), self.allowed)
 
     def classifier(self, sensors: Sequence[str], alpha: float, among: Sequence[str]) -> GroupSVC:
         """Fit the classifier of some electrodes on trials of the electrodes ``among``; the others get no weight."""
         X, y = self.scaled()
         columns = np.array([self.design.ch_names.index(name) for name in among])
         places = np.array([among.index(name) for name in sensors])
-        M = with_identity(self.penalties.matrix(columns[places]), places, (len(among), X.shape[2]))
+        penalties = self._kept_penalties if self.several else self._penalties(X, y)
+        own = penalties.matrix(columns[places])
+        # so that alpha means what it means beside a named noise, whose mean diagonal is 1
+        scale = float(np.mean(np.diag(own)))
+        M = with_identity(own / scale, places, (len(among), X.shape[2]))
         forbidden = {place: np.inf for place, name in enumerate(among) if name not in sensors}
-        model = GroupSVC(alpha, penalty="l2", noise=M, group_weights=forbidden or None).fit(X[:, columns], y)
+        model = GroupSVC(alpha * scale, penalty="l2", noise=M, group_weights=forbidden or None).fit(X[:, columns], y)
         # Fitted again, as while spelling, it estimates the noise of its own electrodes: the trials of the others are
         # not at hand then, and model files contain no matrix.
-        return model.set_params(noise=self.penalties.noise)
+        return model.set_params(noise=penalties.noise)
 
     def decoder(self, sensors: Sequence[str], alpha: float, recordings: Sequence[Any]) -> Decoder:
         """Fit the decoder of some electrodes; it requires no others, except those of the reference."""
@@ -140,14 +153,25 @@ class DecoderFits:
     design : Design
     recordings : sequence of recordings
         Those that the design was prepared from; empty if they are not known.
+    allowed : ndarray of shape (m,), optional
+        The electrodes that may be chosen; by default all.
+    several : bool
+        Whether decoders of several montages are fitted.
     """
 
-    def __init__(self, design: Design, recordings: Sequence[Any] = ()) -> None:
+    def __init__(
+        self,
+        design: Design,
+        recordings: Sequence[Any] = (),
+        allowed: NDArray[np.integer] | None = None,
+        several: bool = False,
+    ) -> None:
         self.recordings, subject = recordings, design.subject
         names = list(dict.fromkeys(subject.tolist()))
-        self._design, self._pooled = design, CapTrials(design, np.ones(len(design.y), dtype=bool))
-        self._own = {name: CapTrials(design, subject == name) for name in names}
-        self._others = {name: CapTrials(design, subject != name) for name in names}
+        trials = partial(CapTrials, design, allowed=allowed, several=several)
+        self._design, self._pooled = design, trials(mask=np.ones(len(design.y), dtype=bool))
+        self._own = {name: trials(mask=subject == name) for name in names}
+        self._others = {name: trials(mask=subject != name) for name in names}
 
     def scores_by_others(self, sensors: Sequence[str], alphas: Mapping[str, float]) -> dict[str, HeldOutSubject]:
         """Each subject's trials, scored by the classifier trained on the pooled trials of all other subjects.

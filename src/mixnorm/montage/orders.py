@@ -59,7 +59,7 @@ class EliminationOrder:
         _, G, r = subjects[0].X.shape
         trained = [Trained(one.X.reshape(len(one.X), -1), one.signs, np.ones(len(one.X))) for one in subjects]
         order = elimination_order(trained, Groups.from_channels(range(G), r), self.constraints.group_weights)
-        return Ranking(order, np.arange(self.constraints.smallest, len(order) + 1))
+        return Ranking(order, np.arange(self.constraints.smallest, len(order) + 1), self.constraints.allowed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class ComparedOrder:
         """The order of a single subject, scored at a few sizes; all channels together are the same in every order."""
         (training,) = subjects
         part = Training(training.X[:, self.allowed], training.signs, training.folds)
-        return Ranking(self.allowed[self.function(part)], sizes_up_to(len(self.allowed))[:-1])
+        return Ranking(self.allowed[self.function(part)], sizes_up_to(len(self.allowed))[:-1], self.allowed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +84,12 @@ class FixedMontage:
 
     name: str
     channels: NDArray[np.integer]
+    allowed: NDArray[np.integer]
     ends_with_all: ClassVar[bool] = False
 
     def rank(self, subjects: Sequence[Training]) -> Ranking:
         """The channels as they are, all of them."""
-        return Ranking(self.channels, np.array([len(self.channels)]))
+        return Ranking(self.channels, np.array([len(self.channels)]), self.allowed)
 
 
 def compared_orders(ch_names: Sequence[str], constraints: Constraints) -> list[Order]:
@@ -109,7 +110,7 @@ def compared_orders(ch_names: Sequence[str], constraints: Constraints) -> list[O
     if not len(cap):
         return orders
     part = "" if len(cap) == len(STANDARD_CAP) else f", {len(cap)} of its electrodes"
-    return [*orders, FixedMontage(f"standard {len(STANDARD_CAP)}-channel cap{part}", cap)]
+    return [*orders, FixedMontage(f"standard {len(STANDARD_CAP)}-channel cap{part}", cap, allowed)]
 
 
 def by_snr(training: Training) -> NDArray[np.intp]:

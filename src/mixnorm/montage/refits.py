@@ -1,11 +1,11 @@
 r"""The decoders of nested montages: ℓ2 SVMs with what all sensors show about the noise and the response.
 
 The penalty of a montage's decoder is alpha · ½ w'M w. M follows from the noise and the expected response of all
-sensors in the training trials (`mixnorm.noise.subsets`); with all sensors it is that of ``noise="evoked"``. Alpha is
-chosen on inner folds, each with its own M. The decoder depends on the set of the sensors and on the trials alone and,
-except for rounding, not on the order in which the sensors were found, so that two ways to the same montage have the
-same score. Features are in this order, most important sensor first: what montages of all sizes need is then computed
-once, and that of a smaller montage is a part of it.
+sensors that may be chosen, in the training trials (`mixnorm.noise.subsets`); with all of them it is that of
+``noise="evoked"``. Alpha is chosen on inner folds, each with its own M. The decoder depends on the set of its sensors,
+on those that may be chosen and on the trials but, except for rounding, not on the order in which the sensors were
+found, so that two ways to the same montage have the same score. Features are in this order, most important sensor
+first: what montages of all sizes need is then computed once, and that of a smaller montage is a part of it.
 
 On a device the decoders of all sizes, and of all sets of trials that are given together, are solved as stacks.
 """
@@ -46,10 +46,14 @@ class Ranking:
         Sensors, the most important one first; montage K is the first K of them.
     sizes : ndarray of shape (S,)
         Numbers of sensors, ascending.
+    allowed : ndarray of shape (m,), or None
+        Sensors that may be chosen. What the noise and the response are is learned from them alone: a forbidden sensor
+        may be an eye or a trigger channel. None: all sensors.
     """
 
     order: NDArray[np.integer]
     sizes: NDArray[np.integer]
+    allowed: NDArray[np.integer] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +149,7 @@ class _Refit:
         grid = sizes_up_to(len(self.order))
         self.at_folds = [size for size in self.sizes.tolist() if size in grid or size == self.sizes[0]]
         self.between = [size for size in self.sizes.tolist() if size not in self.at_folds]
-        self.varies = varying_sensors(training.X)
+        self.varies = varying_sensors(training.X, ranking.allowed)
         # the sensors of the largest montage that have a part in its decoder, the most important one first
         self.used = self.order[self.varies[self.order]]
         self.X = training.X[:, self.used].reshape(len(training.X), -1)
@@ -279,23 +283,25 @@ def _fit_nested(one: _Refit, work: _Work) -> None:
         warn_unconverged(found, TOL)
 
 
-def varying_sensors(X: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which sensors of trials (n, G, r) are not constant; only these have a part in decoders and penalties.
+def varying_sensors(X: NDArray[np.float64], allowed: NDArray[np.integer] | None = None) -> NDArray[np.bool_]:
+    """Return a mask of the allowed sensors that are not the same in all trials (n, G, r); None: all are allowed.
 
     A constant sensor adds nothing to an intercept, but rounding errors could give it a coefficient.
     """
     varies = varying(X.reshape(len(X), -1), Groups.from_channels(range(X.shape[1]), X.shape[2]))
+    may_be_used = np.ones(X.shape[1], dtype=bool) if allowed is None else np.isin(np.arange(X.shape[1]), allowed)
     # where nothing varies, the estimate of the noise says what is wrong
-    return varies if varies.any() else ~varies
+    return varies & may_be_used if (varies & may_be_used).any() else may_be_used
 
 
 @dataclass(frozen=True, eq=False)
 class MontagePenalties:
-    """The penalties of any sensors of some training trials; those that are constant have the identity.
+    """The penalties of any allowed sensors of some training trials; those that are constant have the identity.
 
     Attributes
     ----------
     varies : boolean ndarray of shape (G,)
+        Allowed sensors that are not constant.
     penalties : SubsetPenalties
         Of the sensors that vary.
     n_samples : int
@@ -306,20 +312,24 @@ class MontagePenalties:
     n_samples: int
 
     @classmethod
-    def of(cls, X: NDArray[np.float64], signs: NDArray[np.float64]) -> MontagePenalties:
-        """Estimate them from scaled training trials (n, G, r)."""
-        varies = varying_sensors(X)
+    def of(
+        cls, X: NDArray[np.float64], signs: NDArray[np.float64], allowed: NDArray[np.integer] | None = None
+    ) -> MontagePenalties:
+        """Estimate them from scaled training trials (n, G, r) of the allowed sensors, by default of all."""
+        varies = varying_sensors(X, allowed)
         with few_threads(X):
             return cls(varies, subset_penalties(to_device(X[:, varies]), signs, np.ones(len(X))), X.shape[2])
 
     @property
     def noise(self) -> str:
-        """The estimate of `GroupSVC` that needs no other sensors and comes nearest."""
+        """The estimate of `GroupSVC` that needs no other sensors and is nearest to it, except for a factor."""
         return self.penalties.noise
 
     def matrix(self, sensors: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return M (K r, K r) of some sensors."""
         own = np.flatnonzero(self.varies[sensors])
+        if not len(own):
+            return np.eye(len(sensors) * self.n_samples)
         M = self.penalties.matrix(places_among(self.varies, sensors[own]))
         return with_identity(M, own, (len(sensors), self.n_samples))
 

@@ -165,7 +165,7 @@ def select_montage(
     choice = choose(found, options.sensors)
     sensors, alphas = case.sensors_and_alphas(found, choice.chosen)
     # from the nested cross-validation: nothing has to be fitted again to calibrate the decoder
-    fits = DecoderFits(design, recordings)
+    fits = DecoderFits(design, recordings, case.constraints.allowed, options.decoders)
     held_out = _held_out(case, found, choice.chosen, fits)
     rows = _by_subject(case, found, choice, held_out) if case.is_shared else None
     # stability, path, windows and the other orders are for the page: the montages above do not depend on them

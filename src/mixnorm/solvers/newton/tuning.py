@@ -187,6 +187,3 @@ PRESENT_FIRST = 1e-5
 SETTLED = 0.3
 #: Lengths of an entering atom's proximal step, of which the best is taken; the host searches for the best length.
 ENTRY_LENGTHS = tuple(2.0**-k for k in range(-2, 10))
-#: How the gradient of an absent atom is expected to fall at the next alpha: as this power of alpha. With 0, one of 320
-#: problems took 165 steps for its path, where others take 80 to 115; 0.75 and 1 hardly differ.
-FALLS_WITH_ALPHA = 0.75

@@ -111,7 +111,8 @@ def prepare(problems: StackedProblems, point: Point, look: Look, aim: Aim, dampi
     packed_rows = xp.where(active, problems.range_P[:, None] * problems.G + order, problems.P * problems.G)
     group = xp.where(active, order, problems.G)[:, None, :]
     trial_rows = problems.first_rows[:, :, None] + group
-    parts = xp.stack([bend.scale, bend.diagonal, bend.direction, -bend.scale * residual], axis=2)
+    right = (-bend.scale * residual, bend.scale * bend.slope)
+    parts = xp.stack([bend.scale, bend.diagonal, bend.direction, *right], axis=2)
     packed = xp.concat([xp.reshape(parts, (problems.P * problems.G, -1)), problems.no_group], axis=0)
     inside = problems.margins(point.Zw, point.b) < 1
     threshold = bend.gamma * aim.alpha[:, None] * problems.safe_beta
@@ -207,4 +208,4 @@ def advance_and_assess(
 ) -> tuple[Point, Assessed]:
     """Take the step, and look where it led."""
     after = advance(problems, before, prepared, step)
-    return after.point, assess(problems, max_iter, paths, *after)
+    return after.point, assess(problems, max_iter, paths, *after, step.tangent)

@@ -17,12 +17,14 @@ from mixnorm.core.problem import Stack
 from mixnorm.solvers import Newton
 from mixnorm.solvers.newton.batched import assess, run, step, system
 from mixnorm.solvers.newton.batched import solver as stacked_newton
+from mixnorm.solvers.newton.batched.line import least_along
 from mixnorm.solvers.newton.batched.predictor import predicted
 from mixnorm.solvers.newton.batched.problems import Point
 from mixnorm.solvers.newton.batched.solver import StackedNewton
-from mixnorm.solvers.newton.batched.state import Aim, Tangent
+from mixnorm.solvers.newton.batched.state import Aim, Step, Tangent
 from mixnorm.solvers.newton.batched.step import prepare
 from mixnorm.solvers.newton.batched.system import Load, Systems, _Size, padded_places, solve_padded
+from mixnorm.solvers.newton.tuning import CUT_SHORT
 from stacks import converted, every_penalty, make_stack, solve_path
 
 try:
@@ -350,6 +352,51 @@ def test_the_tangent_saves_a_step_at_most_alphas(penalty, monkeypatch):
     monkeypatch.setattr(assess, "predicted", lambda problems, point, look, *rest: (point, look))
     without = sum(one.n_iter for one in StackedNewton().path(stack, alphas, 1e-6, 10_000))
     assert with_it.mean() <= without.mean() - 0.5 * len(alphas)
+
+
+@pytest.mark.parametrize("subjects", [1, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_minimum_along_a_line_is_exact(seed, subjects):
+    """At trials that cross the margin, at coefficients that pass zero, or between them."""
+    stack = make_stack("l1", T=subjects, beta=False, similarity=0.2 if subjects > 1 else 0.0)
+    problems = stacked_newton.StackedProblems(stack)
+    rng = np.random.default_rng(seed)
+    point, aim = state_at(problems, rng, share=0.8)
+    # to a little beyond the zero of every coefficient, and of the intercepts
+    dw = -point.W * rng.uniform(0.5, 2.0, point.W.shape) + 0.1 * rng.standard_normal(point.W.shape) * problems.real
+    moves = Step(dw, dw, -2 * point.b, Tangent(dw, point.b))
+    found, length = least_along(problems, point, moves, aim)
+    grid = np.linspace(0, 1, 2001)
+    W = point.W[:, None] + grid[:, None, None, None] * dw[:, None]
+    tried = Point(W, point.b[:, None] + grid[:, None] * moves.db[:, None], problems.scores(W))
+    values = problems.value(tried, aim.alpha, aim.similarity)
+    reached = problems.value(Point(*(part[:, None] for part in found)), aim.alpha, aim.similarity)[:, 0]
+    assert (reached <= values.min(axis=1) * (1 + 1e-12)).all()
+    np.testing.assert_allclose(length, grid[values.argmin(axis=1)], atol=2e-3)
+    np.testing.assert_allclose(found.Zw, problems.scores(found.W[:, None])[:, 0], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.W, point.W + length[:, None, None, None] * dw, atol=1e-14)
+
+
+def test_a_coefficient_at_whose_zero_the_minimum_lies_is_exactly_zero():
+    problems = stacked_newton.StackedProblems(make_stack("l1", beta=False))
+    point, aim = state_at(problems, np.random.default_rng(0), alpha=1e3, share=1.0)  # the penalty is all that counts
+    dw, times = np.zeros_like(point.W), np.random.default_rng(1).uniform(1.1, 3.0, problems.P)
+    dw[:, 0] = -times[:, None, None] * point.W[:, 0]
+    assert (point.W[:, 0] + (1 / times)[:, None, None] * dw[:, 0]).any()  # by rounding
+    found, length = least_along(problems, point, Step(dw, dw, 0 * point.b, Tangent(dw, point.b)), aim)
+    np.testing.assert_allclose(length, 1 / times)
+    assert not found.W[:, 0].any()
+    np.testing.assert_array_equal(found.W[:, 1:], point.W[:, 1:])
+
+
+def test_atoms_wait_after_a_step_that_was_cut_short(monkeypatch):
+    """With ℓ1 and few trials those that enter at once must often leave again."""
+    steps = []
+    for factor in (CUT_SHORT, 1.0):
+        monkeypatch.setattr(step, "CUT_SHORT", factor)
+        found = [StackedNewton().path(*correlated(seed, 1, L1(), 20, 6), 1e-6, 10_000) for seed in range(3)]
+        steps.append(np.mean([sum(one.n_iter for one in path) for path in found]))
+    assert steps[0] < 0.9 * steps[1]
 
 
 def test_attempts_and_the_first_order_method_share_the_budget(monkeypatch):

@@ -110,7 +110,7 @@ BATCHED = Tuning(
     entry_limits=(
         _FEW_TRIALS,
     ),  # for all problems, whatever their trials: a wrong entry costs a step of the whole batch
-    coefficients_at_once=6,  # more than 6 cost more than they save
+    coefficients_at_once=6,  # 8 take as many steps, and more operations
     lengths=(1.0, 0.5, 0.25, 1 / 16, 1 / 128, 1 / 2048),  # all at once, and the best is taken: few, and far apart
     damping_factors=(1 / 16, 1.0, 1.0, 4.0, 16.0, 64.0),  # per length, growing faster as lengths are further apart
     goals=(0.7, 0.1, 0.01),  # first a little below tol: taking up again costs steps of the whole batch
@@ -191,6 +191,6 @@ ENTRY_LENGTHS = tuple(2.0**-k for k in range(-2, 10))
 #: it gains a half. Flat from 0.3 to 0.48.
 WHOLE_STEP = 0.4
 #: A step that gained less counts as one of so many times the decrease, when it is asked whether the present atoms have
-#: settled: many that enter after such a step must leave again. With ℓ1, 1e4 instead of 1 saves a quarter of the steps
-#: of the longest path, 1e3 nearly as many.
+#: settled: many that enter after such a step must leave again. With ℓ1 and four coefficients at once the longest of 16
+#: paths took 1025 steps with 1, 285 with 300, 262 with 3e3 and 245 with 3e4.
 CUT_SHORT = 1e4

@@ -15,13 +15,16 @@ from mixnorm.core.metric import DenseMetric
 from mixnorm.core.penalties import L1, GroupNorm
 from mixnorm.core.problem import Stack
 from mixnorm.solvers import Newton
-from mixnorm.solvers.newton.batched import run, step, system
+from mixnorm.solvers.newton.batched import assess, run, step, system
 from mixnorm.solvers.newton.batched import solver as stacked_newton
+from mixnorm.solvers.newton.batched.line import least_along
+from mixnorm.solvers.newton.batched.predictor import predicted
 from mixnorm.solvers.newton.batched.problems import Point
 from mixnorm.solvers.newton.batched.solver import StackedNewton
-from mixnorm.solvers.newton.batched.state import Aim
+from mixnorm.solvers.newton.batched.state import Aim, Step, Tangent
 from mixnorm.solvers.newton.batched.step import prepare
 from mixnorm.solvers.newton.batched.system import Load, Systems, _Size, padded_places, solve_padded
+from mixnorm.solvers.newton.tuning import CUT_SHORT
 from stacks import converted, every_penalty, make_stack, solve_path
 
 try:
@@ -213,7 +216,7 @@ def test_padded_systems_are_the_systems():
     load = Load(np.isin(np.arange(problems.P), ids), counts, np.zeros(problems.P, dtype=bool))
     plain = Systems(problems, 2**30).plan(load)(prepared)
     padded = solve_padded(problems, _Size(7, problems.G, False), prepared, *padded_places(ids, problems.P, 7))
-    for mine, theirs in zip(plain, padded, strict=True):
+    for mine, theirs in zip((*plain[:3], *plain.tangent), (*padded[:3], *padded.tangent), strict=True):
         assert mine[ids].any()
         assert not mine[~load.running].any()
         np.testing.assert_allclose(theirs, mine, rtol=1e-9, atol=1e-12)
@@ -285,14 +288,115 @@ def test_of_the_lengths_that_are_accepted_the_best_is_taken(monkeypatch):
     assert any(shorter)  # the longest one was accepted, and not the best
 
 
-def test_groups_enter_by_the_gradient_that_is_expected_at_the_next_alpha():
-    """A group that enters by the gradient of the last alpha must often leave again."""
-    stack, alphas = correlated(0, 1, GroupNorm(2.0), 20, 6)
-    steps = [sum(one.n_iter for one in StackedNewton().path(stack, alphas, 1e-6, 10_000)).max()]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mixnorm.solvers.newton.batched.assess.FALLS_WITH_ALPHA", 0.0)
-        steps.append(sum(one.n_iter for one in StackedNewton().path(stack, alphas, 1e-6, 10_000)).max())
-    assert steps[0] < steps[1]
+def state_at(problems, rng, alpha=0.05, share=0.5):
+    """Random points with some atoms at zero, all aiming at one alpha."""
+    shape = (problems.P, problems.G, problems.T, problems.r)
+    W = rng.standard_normal(shape) * (rng.random((*shape[:2], 1, 1)) < share)
+    W = np.where(problems.of_atoms(problems.penalised | problems.free) & problems.real, W, 0.0)
+    point = Point(W, rng.standard_normal((problems.P, problems.T)), problems.scores(W[:, None])[:, 0])
+    one = np.ones(problems.P)
+    return point, Aim(0, alpha * one, 0.2 * one if problems.similar else 0 * one, one, one > 0, one > 0, 0)
+
+
+@pytest.mark.parametrize(("name", "subjects"), [("l2", 1), ("l1", 1), ("q=2", 1), ("q=1.4", 1), ("q=2", 3)])
+def test_the_tangent_is_the_derivative_of_the_solution(name, subjects):
+    """Of two solutions at nearly the same alpha, and of the system at the first of them."""
+    stack = make_stack(name, B=1, T=subjects, beta=False, similarity=0.1 if subjects > 1 else 0.0)
+    alpha, share = 0.3 * alpha_max(stack) if stack.penalty.is_norm else 0.1 * stack.alpha, 1e-4
+    first, second = StackedNewton().path(stack, alpha * np.array([1.0, 1 - share])[:, None, None], 1e-13, 1000)
+    problems = stacked_newton.StackedProblems(replace(stack, alpha=alpha))
+    W, moved = (problems.slots(one.W) for one in (first, second))
+    b, moved_b = (one.b.transpose(0, 2, 1).reshape(problems.P, problems.T) for one in (first, second))
+    point, one = Point(W, b, problems.scores(W[:, None])[:, 0]), np.ones(problems.P)
+    aim = Aim(0, alpha.ravel(), stack.similarity.ravel(), one, one > 0, one > 0, 0)
+    look = problems.look(point)
+    counts = np.full(problems.P, problems.G)
+    load = Load(one > 0, counts, np.full(problems.P, subjects > 1))
+    tangent = Systems(problems, 2**30).plan(load)(prepare(problems, point, look, aim, 1e-10 * one)).tangent
+    assert np.abs(tangent.W).max() > 0.01
+    np.testing.assert_allclose(share * tangent.W, moved - W, rtol=0.02, atol=1e-3 * share * np.abs(tangent.W).max())
+    np.testing.assert_allclose(share * tangent.b, moved_b - b, rtol=0.02, atol=1e-3 * share * np.abs(tangent.b).max())
+
+
+@pytest.mark.parametrize("name", ["l1", "q=2"])
+def test_no_atom_is_predicted_across_its_zero_and_no_value_rises(name):
+    problems = stacked_newton.StackedProblems(make_stack(name, beta=False))
+    rng = np.random.default_rng(0)
+    point, aim = state_at(problems, rng)
+    look, onward = problems.look(point), aim._replace(alpha=0.7 * aim.alpha)
+    # down the gradient of the value at the next alpha, and up it in the last problem
+    tangent = Tangent(0.05 * (look.pull - 0.7 * 0.05 * np.sign(point.W)) * (point.W != 0), 0 * point.b)
+    tangent.W[0] = -2 * point.W[0] / 0.3 * (rng.random((problems.G, 1, 1)) < 0.5)  # would pass zero
+    tangent.W[-1] *= -1
+    tangent.W[1] = np.nan
+    there, seen = predicted(problems, point, look, tangent, aim, onward)
+    assert (problems.blocks(there.W * point.W).sum(axis=-1) >= 0).all()
+    np.testing.assert_array_equal(there.W[[0, 1, -1]], point.W[[0, 1, -1]])
+    assert (there.W[2:-1] != point.W[2:-1]).any(axis=(1, 2, 3)).all()
+    value, before = (
+        problems.value(Point(*(part[:, None] for part in at)), onward.alpha, onward.similarity)
+        for at in (there, point)
+    )
+    assert (value <= before).all()
+    for mine, theirs in zip(seen, problems.look(there), strict=True):
+        np.testing.assert_allclose(mine, theirs)
+    other, _ = predicted(problems, point, look, tangent, aim._replace(similarity=1 + aim.similarity), onward)
+    np.testing.assert_array_equal(other.W, point.W)
+
+
+@pytest.mark.parametrize("penalty", [GroupNorm(2.0), GroupNorm(1.4), L1()], ids=["q=2", "q=1.4", "l1"])
+def test_the_tangent_saves_a_step_at_most_alphas(penalty, monkeypatch):
+    """Without it the first step at every alpha is a Newton step from the last solution."""
+    stack, alphas = correlated(0, 1, penalty, 20, 6)
+    with_it = sum(one.n_iter for one in StackedNewton().path(stack, alphas, 1e-6, 10_000))
+    monkeypatch.setattr(assess, "predicted", lambda problems, point, look, *rest: (point, look))
+    without = sum(one.n_iter for one in StackedNewton().path(stack, alphas, 1e-6, 10_000))
+    assert with_it.mean() <= without.mean() - 0.5 * len(alphas)
+
+
+@pytest.mark.parametrize("subjects", [1, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_minimum_along_a_line_is_exact(seed, subjects):
+    """At trials that cross the margin, at coefficients that pass zero, or between them."""
+    stack = make_stack("l1", T=subjects, beta=False, similarity=0.2 if subjects > 1 else 0.0)
+    problems = stacked_newton.StackedProblems(stack)
+    rng = np.random.default_rng(seed)
+    point, aim = state_at(problems, rng, share=0.8)
+    # to a little beyond the zero of every coefficient, and of the intercepts
+    dw = -point.W * rng.uniform(0.5, 2.0, point.W.shape) + 0.1 * rng.standard_normal(point.W.shape) * problems.real
+    moves = Step(dw, dw, -2 * point.b, Tangent(dw, point.b))
+    found, length = least_along(problems, point, moves, aim)
+    grid = np.linspace(0, 1, 2001)
+    W = point.W[:, None] + grid[:, None, None, None] * dw[:, None]
+    tried = Point(W, point.b[:, None] + grid[:, None] * moves.db[:, None], problems.scores(W))
+    values = problems.value(tried, aim.alpha, aim.similarity)
+    reached = problems.value(Point(*(part[:, None] for part in found)), aim.alpha, aim.similarity)[:, 0]
+    assert (reached <= values.min(axis=1) * (1 + 1e-12)).all()
+    np.testing.assert_allclose(length, grid[values.argmin(axis=1)], atol=2e-3)
+    np.testing.assert_allclose(found.Zw, problems.scores(found.W[:, None])[:, 0], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.W, point.W + length[:, None, None, None] * dw, atol=1e-14)
+
+
+def test_a_coefficient_at_whose_zero_the_minimum_lies_is_exactly_zero():
+    problems = stacked_newton.StackedProblems(make_stack("l1", beta=False))
+    point, aim = state_at(problems, np.random.default_rng(0), alpha=1e3, share=1.0)  # the penalty is all that counts
+    dw, times = np.zeros_like(point.W), np.random.default_rng(1).uniform(1.1, 3.0, problems.P)
+    dw[:, 0] = -times[:, None, None] * point.W[:, 0]
+    assert (point.W[:, 0] + (1 / times)[:, None, None] * dw[:, 0]).any()  # by rounding
+    found, length = least_along(problems, point, Step(dw, dw, 0 * point.b, Tangent(dw, point.b)), aim)
+    np.testing.assert_allclose(length, 1 / times)
+    assert not found.W[:, 0].any()
+    np.testing.assert_array_equal(found.W[:, 1:], point.W[:, 1:])
+
+
+def test_atoms_wait_after_a_step_that_was_cut_short(monkeypatch):
+    """With ℓ1 and few trials those that enter at once must often leave again."""
+    steps = []
+    for factor in (CUT_SHORT, 1.0):
+        monkeypatch.setattr(step, "CUT_SHORT", factor)
+        found = [StackedNewton().path(*correlated(seed, 1, L1(), 20, 6), 1e-6, 10_000) for seed in range(3)]
+        steps.append(np.mean([sum(one.n_iter for one in path) for path in found]))
+    assert steps[0] < 0.9 * steps[1]
 
 
 def test_attempts_and_the_first_order_method_share_the_budget(monkeypatch):

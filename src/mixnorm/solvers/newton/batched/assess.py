@@ -4,6 +4,7 @@ Functions of arrays that never ask the host for anything, so that they can be re
 """
 
 from mixnorm.core.arrays import Array
+from mixnorm.solvers.newton.batched.predictor import predicted
 from mixnorm.solvers.newton.batched.problems import Look, Point, StackedProblems
 from mixnorm.solvers.newton.batched.state import (
     Aim,
@@ -11,6 +12,7 @@ from mixnorm.solvers.newton.batched.state import (
     Paths,
     Progress,
     Slopes,
+    Tangent,
     is_present,
     slopes_of,
     value_of,
@@ -24,11 +26,17 @@ from mixnorm.solvers.newton.rules import (
     number_to_enter,
     unmet_equality,
 )
-from mixnorm.solvers.newton.tuning import ALIKE, BATCHED, FALLS_WITH_ALPHA, SETTLED
+from mixnorm.solvers.newton.tuning import ALIKE, BATCHED, SETTLED
 
 
 def assess(
-    problems: StackedProblems, max_iter: int, paths: Paths, point: Point, aim: Aim, progress: Progress
+    problems: StackedProblems,
+    max_iter: int,
+    paths: Paths,
+    point: Point,
+    aim: Aim,
+    progress: Progress,
+    tangent: Tangent,
 ) -> Assessed:
     """Return gap and progress of every problem, the next aim of those that are done, and the atoms that enter."""
     xp = problems.xp
@@ -54,13 +62,12 @@ def assess(
         xp.where(stop, 0.0, waited),
         progress.decrease,
     )
-    if problems.similar:
-        slopes = slopes_of(problems, look, onward.similarity)
-    foreseen = slopes.dual_norms * _fall(problems, present, aim, onward)[:, None]
-    entering = _entering(problems, present, foreseen, onward, settled | stop)
+    point, look = predicted(problems, point, look, tangent, aim, onward)
+    present, slopes = is_present(problems, look), slopes_of(problems, look, onward.similarity)
+    entering = _entering(problems, present, slopes.dual_norms, onward, settled | stop)
     count = xp.sum(xp.astype(problems.groups_with(present | entering), xp.int64), axis=1)
     asks, arrived = (xp.astype(flag, xp.int64) for flag in (xp.any(entering, axis=1), arrived))
-    return Assessed(xp.stack([arrived, aim.steps, asks, count]), entering, look, onward, progress)
+    return Assessed(xp.stack([arrived, aim.steps, asks, count]), entering, point, look, onward, progress)
 
 
 def _onward(problems: StackedProblems, paths: Paths, aim: Aim, stop: Array, arrived: Array) -> Aim:
@@ -84,16 +91,6 @@ def _onward(problems: StackedProblems, paths: Paths, aim: Aim, stop: Array, arri
         aim.fresh | stop,
         xp.where(arrived, 0, aim.steps),
     )
-
-
-def _fall(problems: StackedProblems, present: Array, aim: Aim, onward: Aim) -> Array:
-    """By how much the gradient of absent atoms is expected to fall on the way to the next alpha, (P,).
-
-    The gradient here is that of the last alpha. Those of present atoms fall with alpha, and those of absent ones
-    nearly as much: an atom that entered by the gradient of the last alpha alone would need many steps to leave again.
-    """
-    xp = problems.xp
-    return xp.where(xp.any(present, axis=1), (onward.alpha / aim.alpha) ** FALLS_WITH_ALPHA, 1.0)
 
 
 def _gap(problems: StackedProblems, look: Look, point: Point, slopes: Slopes, aim: Aim) -> Array:

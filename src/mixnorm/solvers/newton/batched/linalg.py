@@ -34,23 +34,24 @@ def solve_posdef(S: Array, right: Array) -> Array:
 
 
 def solve_coupled(S: Array, columns: list[Array], right: Array) -> Array:
-    """Solve (blockdiag_t(S_t) − U U') z = right for T coupled blocks: S (M, T, m, m), U (M, T, m, c), right (M, T, m).
+    """Solve (blockdiag_t(S_t) − U U') z = right for T coupled blocks.
 
+    S (M, T, m, m), U (M, T, m, c), right and z (M, T, m, k).
     (S − U U')⁻¹ r = S⁻¹(r + U λ) with (I − U'S⁻¹U) λ = U'S⁻¹r, summed over the blocks.
     """
     xp = namespace(S)
-    M, T, m = right.shape
+    M, T, m, k = right.shape
     if not columns:
-        return solve_posdef(S, right[..., None])[..., 0]
-    everything = xp.concat([right[..., None], *columns], axis=-1)
+        return solve_posdef(S, right)
+    everything = xp.concat([right, *columns], axis=-1)
     factor = _factor(S)
     # With S = L L' and Y = L⁻¹[r, U], all that is needed of U'S⁻¹[r, U] is Y'Y, one product over all blocks.
     half = xp.reshape(_forward(factor, everything), (M, T * m, -1))
     square = xp.matmul(xp.matrix_transpose(half), half)
-    schur = add_to_diagonal(xp.asarray(-square[:, 1:, 1:], copy=True), (1 + _RIDGE) * xp.ones_like(square[:, 0, 1:]))
-    price = solve_posdef(schur, square[:, 1:, :1])
-    inner = xp.reshape(half[..., :1] + xp.matmul(half[..., 1:], price), (M, T, m, 1))
-    return _backward(factor, inner)[..., 0]
+    schur = add_to_diagonal(xp.asarray(-square[:, k:, k:], copy=True), (1 + _RIDGE) * xp.ones_like(square[:, 0, k:]))
+    price = solve_posdef(schur, square[:, k:, :k])
+    inner = xp.reshape(half[..., :k] + xp.matmul(half[..., k:], price), (M, T, m, k))
+    return _backward(factor, inner)
 
 
 def _factor(S: Array) -> Array:

@@ -121,7 +121,7 @@ class StackedProblems:
         subjects = xp.arange(self.T, device=self.p.device)
         #: first row of every problem and subject in `rows`
         self.first_rows = ((self.range_P // self.K)[:, None] * self.T + subjects[None, :]) * (self.G + 1)
-        padding = np.zeros((1, 4, self.T * self.r))
+        padding = np.zeros((1, 5, self.T * self.r))
         padding[:, 1] = 1.0
         self.no_group = xp.reshape(like(self.p, padding), (1, -1))
         self.lengths, self.entry_lengths = like(self.p, BATCHED.lengths), like(self.p, ENTRY_LENGTHS)

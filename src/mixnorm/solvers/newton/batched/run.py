@@ -14,7 +14,7 @@ from mixnorm.solvers.newton.batched.assess import assess
 from mixnorm.solvers.newton.batched.memory import free_bytes
 from mixnorm.solvers.newton.batched.problems import Point, StackedProblems
 from mixnorm.solvers.newton.batched.recorded import Recorded
-from mixnorm.solvers.newton.batched.state import Aim, Assessed, Paths, Prepared, Progress, slopes_of
+from mixnorm.solvers.newton.batched.state import Aim, Assessed, Paths, Prepared, Progress, Tangent, slopes_of
 from mixnorm.solvers.newton.batched.step import Advanced, advance_and_assess, enter_and_prepare, only_prepare
 from mixnorm.solvers.newton.batched.system import Load, Systems
 from mixnorm.solvers.newton.batched.transfers import Reader, is_on_gpu, send
@@ -68,23 +68,27 @@ class StackedRun:
         places = _Places(problems, to_numpy(similarities), again.only)
         point = start
         assessed = self._assess(
-            paths, point, _first_aim(problems, paths, start, again.steps), _first_progress(problems)
+            paths,
+            point,
+            _first_aim(problems, paths, start, again.steps),
+            _first_progress(problems),
+            Tangent(xp.zeros_like(start.W), xp.zeros_like(start.b)),
         )
         while True:
             flags = self._reader.start(assessed.flags)
             # A GPU prepares the next step while the host reads the flags of this one and decides.
-            ahead = self._prepared(problems.penalty.is_norm, point, assessed) if is_on_gpu(problems.p) else None
+            ahead = self._prepared(problems.penalty.is_norm, assessed) if is_on_gpu(problems.p) else None
             asked = places.note(flags(), point)
             if not places.running.any():
                 return places.found
             solve = self._systems.plan(places.load())
-            point, prepared = ahead or self._prepared(asked, point, assessed)
+            point, prepared = ahead or self._prepared(asked, assessed)
             before = Advanced(point, assessed.aim, assessed.progress)
             point, assessed = self._advance_and_assess(paths, before, prepared, solve(prepared))
 
-    def _prepared(self, asked: bool, point: Point, assessed: Assessed) -> tuple[Point, Prepared]:
+    def _prepared(self, asked: bool, assessed: Assessed) -> tuple[Point, Prepared]:
         """Let atoms enter where any ask for it, and prepare the next step."""
-        look, aim, damping = assessed.look, assessed.aim, assessed.progress.damping
+        point, look, aim, damping = assessed.point, assessed.look, assessed.aim, assessed.progress.damping
         if asked:
             return self._enter_and_prepare(point, look, aim, assessed.entering, damping)
         return self._prepare(point, look, aim, damping)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from mixnorm.core.arrays import Array
-from mixnorm.solvers.newton.batched.problems import Look, StackedProblems
+from mixnorm.solvers.newton.batched.problems import Look, Point, StackedProblems
 from mixnorm.solvers.newton.rules import stiffness
 from mixnorm.solvers.newton.tuning import BATCHED
 
@@ -59,7 +59,7 @@ class Slopes(NamedTuple):
 
 
 class Assessed(NamedTuple):
-    """A look at all problems: flags for the host, (4, P), the atoms that enter, and the next aims.
+    """A look at all problems: flags for the host, (4, P), the atoms that enter, the next aims and their first points.
 
     ``flags``: whether it arrived at its step of the path, the steps it took, whether atoms enter, and a bound of the
     number of active groups.
@@ -67,6 +67,7 @@ class Assessed(NamedTuple):
 
     flags: Array
     entering: Array
+    point: Point
     look: Look
     aim: Aim
     progress: Progress
@@ -77,8 +78,9 @@ class Prepared(NamedTuple):
 
     Attributes
     ----------
-    packed : array of shape (P G + 1, 4 T r)
-        Scale R, diagonal, direction k √c and right-hand side of every group; the last row is that of no group.
+    packed : array of shape (P G + 1, 5 T r)
+        Scale R, diagonal, direction k √c and the right-hand sides of step and tangent of every group; the last row is
+        that of no group.
     packed_rows, trial_rows : arrays of shape (P, G) and (P, T, G)
         Which rows of ``packed`` and of the trials hold the active groups of a problem; they come first.
     spread : array of shape (P, G)
@@ -106,12 +108,20 @@ class Prepared(NamedTuple):
     value: Array
 
 
+class Tangent(NamedTuple):
+    """How the solution moves as alpha falls, −alpha dw/dalpha (P, G, T, r) and the same of the intercepts, (P, T)."""
+
+    W: Array
+    b: Array
+
+
 class Step(NamedTuple):
-    """Solutions of the systems: δw and H(δw, δb), (P, G, T, r), and δb, (P, T)."""
+    """Solutions of the systems: δw and H(δw, δb), (P, G, T, r), δb, (P, T), and the tangent of the path."""
 
     dw: Array
     bent: Array
     db: Array
+    tangent: Tangent
 
 
 def wide(values: Array) -> Array:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from mixnorm.core.arrays import Array
 from mixnorm.core.lq_prox import prox_lq_in_steps
 from mixnorm.solvers.newton.batched.assess import assess
+from mixnorm.solvers.newton.batched.line import least_along
 from mixnorm.solvers.newton.batched.problems import Look, Point, StackedProblems
 from mixnorm.solvers.newton.batched.state import (
     Aim,
@@ -26,7 +27,7 @@ from mixnorm.solvers.newton.batched.state import (
     wide,
 )
 from mixnorm.solvers.newton.rules import AtomValues, is_accepted, normal_map_step, penalty_curvature
-from mixnorm.solvers.newton.tuning import LEAST_DAMPING, MOST_DAMPING, REFUSED_FACTOR
+from mixnorm.solvers.newton.tuning import CUT_SHORT, LEAST_DAMPING, MOST_DAMPING, REFUSED_FACTOR, WHOLE_STEP
 
 
 class _Bend(NamedTuple):
@@ -111,7 +112,8 @@ def prepare(problems: StackedProblems, point: Point, look: Look, aim: Aim, dampi
     packed_rows = xp.where(active, problems.range_P[:, None] * problems.G + order, problems.P * problems.G)
     group = xp.where(active, order, problems.G)[:, None, :]
     trial_rows = problems.first_rows[:, :, None] + group
-    parts = xp.stack([bend.scale, bend.diagonal, bend.direction, -bend.scale * residual], axis=2)
+    right = (-bend.scale * residual, bend.scale * bend.slope)
+    parts = xp.stack([bend.scale, bend.diagonal, bend.direction, *right], axis=2)
     packed = xp.concat([xp.reshape(parts, (problems.P * problems.G, -1)), problems.no_group], axis=0)
     inside = problems.margins(point.Zw, point.b) < 1
     threshold = bend.gamma * aim.alpha[:, None] * problems.safe_beta
@@ -156,10 +158,37 @@ def _penalty_bend(problems: StackedProblems, W: Array, look: Look, aim: Aim, dam
 
 
 def advance(problems: StackedProblems, before: Advanced, prepared: Prepared, step: Step) -> Advanced:
-    """Try several lengths of the step through the prox at once; take the best that lowers the objective enough."""
+    """Try several lengths of the step at once; take the best that lowers the objective enough."""
     xp = problems.xp
     point, aim, progress = before
     decrease = xp.sum(prepared.pull_b * step.db, axis=1) - xp.sum(prepared.residual * step.dw, axis=(1, 2, 3))
+    tried, lengths = _through_prox(problems, before, prepared, step)
+    if problems.single_atoms:
+        straight, length = least_along(problems, point, step, aim)
+        tried = Point(
+            *(xp.concat([many, one[:, None, ...]], axis=1) for many, one in zip(tried, straight, strict=True))
+        )
+        lengths = xp.concat([lengths, length[:, None]], axis=1)
+    reached = problems.value(tried, aim.alpha, aim.similarity)
+    low_enough = is_accepted(reached, prepared.value[:, None], lengths, decrease[:, None])
+    # A system that was not positive definite gives any step at all: it must at least lead down.
+    taken = low_enough & (decrease[:, None] >= 0)
+    accepted = xp.any(taken, axis=1)
+    best = xp.argmin(xp.where(taken, reached, float("inf")), axis=1)
+    gained = prepared.value - xp.take_along_axis(reached, best[:, None], axis=1)[:, 0]
+    kept = gained >= WHOLE_STEP * decrease
+    factor = xp.where(accepted, _damping_factor(problems, best, kept), REFUSED_FACTOR)
+    damping = _clip(xp, progress.damping * factor, LEAST_DAMPING, MOST_DAMPING)
+    decrease = xp.where(kept, decrease, CUT_SHORT * decrease)
+    decrease = xp.where(accepted, decrease, float("inf"))
+    progress = Progress(damping, progress.best, progress.lowest, progress.waited + 1, decrease)
+    aim = Aim(*aim[:5], xp.zeros_like(aim.fresh), aim.steps + 1)
+    return Advanced(_chosen(problems, point, tried, best, accepted), aim, progress)
+
+
+def _through_prox(problems: StackedProblems, before: Advanced, prepared: Prepared, step: Step) -> tuple[Point, Array]:
+    """Return points (P, L, ...) at several lengths of the step, taken before the prox, and these lengths, (P, L)."""
+    xp, (point, aim, progress) = problems.xp, before
     predicted = step.bent + prepared.residual + wide(progress.damping) * problems.bend * step.dw
     if problems.similar:
         predicted = predicted + 2 * wide(aim.similarity) * problems.mapped_back(problems.spread(step.dw))
@@ -170,19 +199,22 @@ def advance(problems: StackedProblems, before: Advanced, prepared: Prepared, ste
     W = prepared.u[:, None, ...] + lengths[:, None, None, None] * du[:, None, ...]
     if problems.penalty.is_norm:
         W = _prox(problems, W, prepared.threshold[:, None, :])
-    tried = Point(W, point.b[:, None, :] + lengths[:, None] * step.db[:, None, :], problems.scores(W))
-    reached = problems.value(tried, aim.alpha, aim.similarity)
-    low_enough = is_accepted(reached, prepared.value[:, None], lengths, decrease[:, None])
-    # A system that was not positive definite gives any step at all: it must at least lead down.
-    taken = low_enough & (decrease[:, None] >= 0)
-    accepted = xp.any(taken, axis=1)
-    best = xp.argmin(xp.where(taken, reached, float("inf")), axis=1)
-    factor = xp.where(accepted, xp.take(problems.damping_factors, best), REFUSED_FACTOR)
-    damping = _clip(xp, progress.damping * factor, LEAST_DAMPING, MOST_DAMPING)
-    decrease = xp.where(accepted, decrease, float("inf"))
-    progress = Progress(damping, progress.best, progress.lowest, progress.waited + 1, decrease)
-    aim = Aim(*aim[:5], xp.zeros_like(aim.fresh), aim.steps + 1)
-    return Advanced(_chosen(problems, point, tried, best, accepted), aim, progress)
+    b = point.b[:, None, :] + lengths[:, None] * step.db[:, None, :]
+    return Point(W, b, problems.scores(W)), lengths + xp.zeros_like(prepared.value[:, None])
+
+
+def _damping_factor(problems: StackedProblems, best: Array, kept: Array) -> Array:
+    """What the damping is multiplied with, (P,), by the length that was taken; with ℓ1 the last one is that of a line.
+
+    A step along the line that keeps its promise was damped too much; that another one is shorter says only that a
+    coefficient or a trial stands in the way.
+    """
+    xp, factors = problems.xp, problems.damping_factors
+    if not problems.single_atoms:
+        return xp.take(factors, best)
+    straight = xp.where(kept, factors[0], 1.0)
+    L = factors.shape[0]
+    return xp.where(best < L, xp.take(factors, xp.where(best < L, best, 0)), straight)
 
 
 def _chosen(problems: StackedProblems, point: Point, tried: Point, best: Array, accepted: Array) -> Point:
@@ -207,4 +239,4 @@ def advance_and_assess(
 ) -> tuple[Point, Assessed]:
     """Take the step, and look where it led."""
     after = advance(problems, before, prepared, step)
-    return after.point, assess(problems, max_iter, paths, *after)
+    return after.point, assess(problems, max_iter, paths, *after, step.tangent)

@@ -16,7 +16,7 @@ from mixnorm.solvers.newton.batched.linalg import add_to_diagonal, solve_coupled
 from mixnorm.solvers.newton.batched.memory import systems_at_once
 from mixnorm.solvers.newton.batched.problems import StackedProblems
 from mixnorm.solvers.newton.batched.recorded import Recorded
-from mixnorm.solvers.newton.batched.state import Prepared, Step
+from mixnorm.solvers.newton.batched.state import Prepared, Step, Tangent
 from mixnorm.solvers.newton.batched.transfers import is_on_gpu, send
 
 #: A batch is cut in two where that saves so many numbers of padding; fewer cost a GPU less than another batch.
@@ -139,19 +139,15 @@ def solve_padded(problems: StackedProblems, size: _Size, prepared: Prepared, ids
     """Solve the systems of some problems, of `padded_places`, and spread the solutions over all groups."""
     xp, (M, a, coupled) = problems.xp, size
     rows, db = _solve_batch(problems, prepared, ids, a, coupled)
-    flat = xp.concat([rows, xp.zeros_like(rows[:1, :])], axis=0)
     spread, places_ = prepared.spread, places[:, None]
     where = xp.where((spread >= 0) & (places_ < M), places_ * a + spread, M * a)
-    steps = xp.take(flat, xp.reshape(where, (-1,)), axis=0)
-    steps = xp.reshape(steps, (problems.P, problems.G, 2, problems.T, problems.r))
-    db = xp.take(xp.concat([db, xp.zeros_like(db[:1, :])], axis=0), places, axis=0)
-    return Step(steps[:, :, 0, ...], steps[:, :, 1, ...], db)
+    return _spread(problems, _stacked([rows]), where, xp.take(_stacked([db]), places, axis=0))
 
 
 def _solve_batches(problems: StackedProblems, batches: list[tuple[_Batch, Callable]], prepared: Prepared) -> Step:
     """Solve the systems of some problems, batch by batch, and spread the solutions over all groups."""
     xp = problems.xp
-    P, G, T, r = problems.P, problems.G, problems.T, problems.r
+    P = problems.P
     pieces, first, row = [], np.full((2, P), -1, dtype=np.int64), np.zeros(2, dtype=np.int64)
     for batch, solve in batches:
         ids, (M, a, _) = batch.ids, batch.size
@@ -164,10 +160,16 @@ def _solve_batches(problems: StackedProblems, batches: list[tuple[_Batch, Callab
     starts = send(prepared.root, first)
     begin, nowhere = starts[0, :, None], int(row[0])
     where = xp.where((prepared.spread >= 0) & (begin < nowhere), begin + prepared.spread, nowhere)
-    steps = _stacked([piece[0] for piece in pieces])
-    steps = xp.reshape(xp.take(steps, xp.reshape(where, (-1,)), axis=0), (P, G, 2, T, r))
     db = xp.take(_stacked([piece[1] for piece in pieces]), starts[1, :], axis=0)
-    return Step(steps[:, :, 0, ...], steps[:, :, 1, ...], db)
+    return _spread(problems, _stacked([piece[0] for piece in pieces]), where, db)
+
+
+def _spread(problems: StackedProblems, rows: Array, where: Array, db: Array) -> Step:
+    """Return the step from rows of groups, the row of each group (P, G), and what belongs to intercepts, (P, 2 T)."""
+    xp, T = problems.xp, problems.T
+    rows = xp.take(rows, xp.reshape(where, (-1,)), axis=0)
+    dw, bent, tangent = (xp.reshape(rows, (problems.P, problems.G, 3, T, problems.r))[:, :, i, ...] for i in range(3))
+    return Step(dw, bent, db[:, :T], Tangent(tangent, db[:, T:]))
 
 
 def _stacked(pieces: list[Array]) -> Array:
@@ -197,7 +199,8 @@ def _solve_batch(
 ) -> tuple[Array, Array]:
     """Solve the systems of some problems (None: all, in order) with at most a active groups.
 
-    Returns rows (M a, 2 T r) of δw and what the Hessian of the loss makes of (δw, δb); and δb, (M, T).
+    Returns rows (M a, 3 T r) of δw, what the Hessian of the loss makes of (δw, δb), and the tangent; and δb and the
+    tangent of the intercepts, (M, 2 T).
     """
     xp = problems.xp
     T, r, n = problems.T, problems.r, problems.n
@@ -207,9 +210,9 @@ def _solve_batch(
     else:
         M, chosen = ids.shape[0], lambda values: xp.take(values, ids, axis=0)
     gathered = xp.take(prepared.packed, xp.reshape(chosen(prepared.packed_rows)[:, :a], (-1,)), axis=0)
-    gathered = xp.permute_dims(xp.reshape(gathered, (M, a, 4, T, r)), (2, 0, 3, 1, 4))
-    gathered = xp.reshape(gathered, (4, M, T, m))
-    scale, diagonal, direction, right = (gathered[i, ...] for i in range(4))
+    gathered = xp.permute_dims(xp.reshape(gathered, (M, a, 5, T, r)), (2, 0, 3, 1, 4))
+    gathered = xp.reshape(gathered, (5, M, T, m))
+    scale, diagonal, direction, right, slope = (gathered[i, ...] for i in range(5))
     root = chosen(prepared.root)
     rows = xp.take(problems.rows, xp.reshape(chosen(prepared.trial_rows)[..., :a], (-1,)), axis=0)
     rows = xp.reshape(rows, (M, T, m, n)) * root[:, :, None, :]
@@ -232,15 +235,18 @@ def _solve_batch(
     common = None
     if coupled:
         common = scale[..., None] * _columns_of_mean(problems, chosen, prepared, a)
-    dw = _solve(problems, _Matrix(S, diagonal, direction, lean, common), right)
-    dw = scale * dw if scaled else dw
+    solved = _solve(problems, _Matrix(S, diagonal, direction, lean, common), xp.stack([right, slope], axis=-1))
+    solved = scale[..., None] * solved if scaled else solved
+    dw, tangent = solved[..., 0], solved[..., 1]
     bent = xp.matmul(hessian, dw[..., None])[..., 0]
-    db = xp.zeros_like(dw[..., 0])
+    db = xp.zeros_like(solved[..., 0, :])
     if problems.fit_intercept:
-        db = ((-g_b - xp.sum(against * dw, axis=-1, keepdims=True)) / total)[..., 0]
-        bent = bent + against * db[..., None]
-    both = xp.reshape(xp.stack([dw, bent], axis=1), (M, 2, T, a, r))
-    return xp.reshape(xp.permute_dims(both, (0, 3, 1, 2, 4)), (M * a, 2 * T * r)), db
+        g_b = xp.concat([g_b, xp.zeros_like(g_b)], axis=-1)
+        db = (-g_b - xp.sum(against[..., None] * solved, axis=-2)) / total
+        bent = bent + against * db[..., :1]
+    rows = xp.reshape(xp.stack([dw, bent, tangent], axis=1), (M, 3, T, a, r))
+    rows = xp.reshape(xp.permute_dims(rows, (0, 3, 1, 2, 4)), (M * a, 3 * T * r))
+    return rows, xp.reshape(xp.matrix_transpose(db), (M, 2 * T))
 
 
 def _columns_of_mean(problems: StackedProblems, chosen: Callable, prepared: Prepared, a: int) -> Array:
@@ -280,9 +286,9 @@ class _Matrix(NamedTuple):
 
 
 def _solve(problems: StackedProblems, matrix: _Matrix, right: Array) -> Array:
-    """Solve a batch of systems with right-hand sides (M, T, m)."""
+    """Solve a batch of systems with right-hand sides (M, T, m, k)."""
     xp = problems.xp
-    M, T, m = right.shape
+    M, T, m, _ = right.shape
     a = m // problems.r
     S, diagonal, direction, lean, common = matrix
     lean = [] if lean is None else [lean[..., None]]
@@ -295,7 +301,7 @@ def _solve(problems: StackedProblems, matrix: _Matrix, right: Array) -> Array:
     S = S - _square(columns) if columns else xp.asarray(S, copy=True)
     S = add_to_diagonal(S, diagonal)
     if T == 1:
-        return solve_posdef(S, right[..., None])[..., 0]
+        return solve_posdef(S, right)
     if common is not None:
         directions.append(common)
     return solve_coupled(S, directions, right)

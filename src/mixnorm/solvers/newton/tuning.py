@@ -173,7 +173,7 @@ KEPT_NEAR = 1e-4
 KEPT_TRIALS = 0.08
 #: and only while every step gains less than this share of the one before: else it no longer fits.
 KEPT_DECREASE = 0.05
-#: On the line through the last two solutions of a path, a trial inside the margin counts as one that leaves where it
+#: Where the next solution of a path is expected, a trial inside the margin counts as one that leaves if it
 #: is further outside than this many times what it was inside (`host/predictor.py`); flat from 0.1 to 0.5.
 LEAVES = 0.3
 #: With fewer trials than coefficients, the present atoms move at a new alpha until a step decreases the value by no

@@ -10,8 +10,8 @@ so that in the variables R⁻¹w every q in (1, 2] has the shape of q = 2: the N
 
 The step is taken in the variable before the prox (Robinson's normal map): u = w + γ ∂Ω(w), w = prox_γΩ(u),
 δu = (I + γ ∇²Ω) δw. A group whose u falls inside the dual ball leaves, exactly zero; a group whose gradient has left
-its dual ball enters by a proximal step. The next alpha of a path starts from the solution before it, so that the first
-step is the predictor along the path.
+its dual ball enters by a proximal step. The next alpha of a path starts on the tangent at the solution
+before it (`mixnorm.solvers.newton.host.predictor`).
 
 With n trials, d features, m of them active, a step costs O(n d) for products with X, O(m²) for every trial that
 crossed the margin and O(m³) for the factorisation, or O(n'² m) in their place through the n' trials inside the margin,

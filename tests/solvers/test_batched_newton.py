@@ -5,6 +5,8 @@ from dataclasses import replace
 import array_api_strict
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mixnorm.core.arrays import to_numpy
 from mixnorm.core.certificate import certify
@@ -18,7 +20,7 @@ from mixnorm.solvers import Newton
 from mixnorm.solvers.newton.batched import assess, run, step, system
 from mixnorm.solvers.newton.batched import solver as stacked_newton
 from mixnorm.solvers.newton.batched.line import least_along
-from mixnorm.solvers.newton.batched.predictor import predicted
+from mixnorm.solvers.newton.batched.predictor import expected_change, predicted
 from mixnorm.solvers.newton.batched.problems import Point
 from mixnorm.solvers.newton.batched.solver import StackedNewton
 from mixnorm.solvers.newton.batched.state import Aim, Step, Tangent
@@ -209,7 +211,7 @@ def test_padded_systems_are_the_systems():
     )
     point = Point(W, rng.standard_normal((problems.P, 1)), problems.scores(W[:, None])[:, 0])
     look, one = problems.look(point), np.ones(problems.P)
-    aim = Aim(0, 0.1 * one, 0 * one, one, one > 0, one > 0, 0)
+    aim = Aim(0, 0.1 * one, 0 * one, one, one > 0, one > 0, 0, one, 0 * one)
     prepared = prepare(problems, point, look, aim, 1e-6 * one)
     ids = np.array([1, 2, 5, 6])
     counts = np.maximum((look.norms > 0).sum(axis=1), 1)
@@ -295,27 +297,55 @@ def state_at(problems, rng, alpha=0.05, share=0.5):
     W = np.where(problems.of_atoms(problems.penalised | problems.free) & problems.real, W, 0.0)
     point = Point(W, rng.standard_normal((problems.P, problems.T)), problems.scores(W[:, None])[:, 0])
     one = np.ones(problems.P)
-    return point, Aim(0, alpha * one, 0.2 * one if problems.similar else 0 * one, one, one > 0, one > 0, 0)
+    similarity = 0.2 * one if problems.similar else 0 * one
+    return point, Aim(0, alpha * one, similarity, one, one > 0, one > 0, 0, one, 0 * one)
 
 
 @pytest.mark.parametrize(("name", "subjects"), [("l2", 1), ("l1", 1), ("q=2", 1), ("q=1.4", 1), ("q=2", 3)])
 def test_the_tangent_is_the_derivative_of_the_solution(name, subjects):
     """Of two solutions at nearly the same alpha, and of the system at the first of them."""
+    check_tangent(name, subjects, share=np.array([1e-4, 0.0]))
+
+
+@pytest.mark.parametrize("name", ["l2", "q=2"])
+def test_the_tangent_knows_that_the_similarity_changes(name):
+    check_tangent(name, 3, share=np.array([0.0, 1e-4]))
+    check_tangent(name, 3, share=np.array([1e-4, -1e-4]))
+
+
+def check_tangent(name, subjects, share):
+    """Alpha falls and the similarity rises by some shares."""
     stack = make_stack(name, B=1, T=subjects, beta=False, similarity=0.1 if subjects > 1 else 0.0)
-    alpha, share = 0.3 * alpha_max(stack) if stack.penalty.is_norm else 0.1 * stack.alpha, 1e-4
-    first, second = StackedNewton().path(stack, alpha * np.array([1.0, 1 - share])[:, None, None], 1e-13, 1000)
+    alpha = 0.3 * alpha_max(stack) if stack.penalty.is_norm else 0.1 * stack.alpha
+    alphas, similarities = (
+        np.stack([own, own * (1 + by)]) for own, by in ((alpha, -share[0]), (stack.similarity, share[1]))
+    )
+    first, second = StackedNewton().path(stack, alphas, 1e-13, 1000, similarities=similarities)
     problems = stacked_newton.StackedProblems(replace(stack, alpha=alpha))
     W, moved = (problems.slots(one.W) for one in (first, second))
     b, moved_b = (one.b.transpose(0, 2, 1).reshape(problems.P, problems.T) for one in (first, second))
     point, one = Point(W, b, problems.scores(W[:, None])[:, 0]), np.ones(problems.P)
-    aim = Aim(0, alpha.ravel(), stack.similarity.ravel(), one, one > 0, one > 0, 0)
+    similarity = stack.similarity.ravel()
+    aim = Aim(0, alpha.ravel(), similarity, one, one > 0, one > 0, 0, share[0] * one, share[1] * similarity)
     look = problems.look(point)
-    counts = np.full(problems.P, problems.G)
-    load = Load(one > 0, counts, np.full(problems.P, subjects > 1))
+    load = Load(one > 0, np.full(problems.P, problems.G), np.full(problems.P, subjects > 1))
     tangent = Systems(problems, 2**30).plan(load)(prepare(problems, point, look, aim, 1e-10 * one)).tangent
-    assert np.abs(tangent.W).max() > 0.01
-    np.testing.assert_allclose(share * tangent.W, moved - W, rtol=0.02, atol=1e-3 * share * np.abs(tangent.W).max())
-    np.testing.assert_allclose(share * tangent.b, moved_b - b, rtol=0.02, atol=1e-3 * share * np.abs(tangent.b).max())
+    assert np.abs(tangent.W).max() > 1e-8  # far more than the solutions are wrong by
+    np.testing.assert_allclose(tangent.W, moved - W, rtol=0.02, atol=1e-3 * np.abs(tangent.W).max())
+    np.testing.assert_allclose(tangent.b, moved_b - b, rtol=0.02, atol=1e-3 * np.abs(tangent.b).max())
+
+
+@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.floats(0.0, 1e3))
+def test_deviations_are_not_expected_to_change_too_far(similarity, after, own):
+    """Deviations 1/(own + σ), as of one coefficient with a curvature of its own."""
+    deviation, there = 1 / (own + similarity), 1 / (own + after)
+    expected = deviation - deviation**2 * float(expected_change(np, np.array(similarity), np.array(after)))
+    low, high = sorted((deviation, there))
+    assert low - 1e-12 * high <= expected <= high * (1 + 1e-12)  # the difference is rounded at the larger of both
+
+
+def test_from_no_similarity_nothing_is_expected():
+    assert not expected_change(np, np.zeros(2), np.array([0.0, 3.0])).any()
 
 
 @pytest.mark.parametrize("name", ["l1", "q=2"])
@@ -325,8 +355,8 @@ def test_no_atom_is_predicted_across_its_zero_and_no_value_rises(name):
     point, aim = state_at(problems, rng)
     look, onward = problems.look(point), aim._replace(alpha=0.7 * aim.alpha)
     # down the gradient of the value at the next alpha, and up it in the last problem
-    tangent = Tangent(0.05 * (look.pull - 0.7 * 0.05 * np.sign(point.W)) * (point.W != 0), 0 * point.b)
-    tangent.W[0] = -2 * point.W[0] / 0.3 * (rng.random((problems.G, 1, 1)) < 0.5)  # would pass zero
+    tangent = Tangent(0.015 * (look.pull - 0.7 * 0.05 * np.sign(point.W)) * (point.W != 0), 0 * point.b)
+    tangent.W[0] = -2 * point.W[0] * (rng.random((problems.G, 1, 1)) < 0.5)  # would pass zero
     tangent.W[-1] *= -1
     tangent.W[1] = np.nan
     there, seen = predicted(problems, point, look, tangent, aim, onward)
@@ -340,7 +370,8 @@ def test_no_atom_is_predicted_across_its_zero_and_no_value_rises(name):
     assert (value <= before).all()
     for mine, theirs in zip(seen, problems.look(there), strict=True):
         np.testing.assert_allclose(mine, theirs)
-    other, _ = predicted(problems, point, look, tangent, aim._replace(similarity=1 + aim.similarity), onward)
+    # those that have not stopped stay where they are
+    other, _ = predicted(problems, point, look, tangent, onward, onward)
     np.testing.assert_array_equal(other.W, point.W)
 
 
@@ -352,6 +383,23 @@ def test_the_tangent_saves_a_step_at_most_alphas(penalty, monkeypatch):
     monkeypatch.setattr(assess, "predicted", lambda problems, point, look, *rest: (point, look))
     without = sum(one.n_iter for one in StackedNewton().path(stack, alphas, 1e-6, 10_000))
     assert with_it.mean() <= without.mean() - 0.5 * len(alphas)
+
+
+def test_the_tangent_saves_steps_along_similarities(monkeypatch):
+    def steps():
+        found = StackedNewton().path(stack, alphas, 1e-6, 10_000, similarities=similarities)
+        assert max(one.gap.max() for one in found) <= 1e-6
+        return sum(one.n_iter for one in found).mean(), [one.objective for one in found]
+
+    stack = make_stack("q=2", B=2, T=3, beta=False, similarity=0.1)
+    alphas = np.repeat(np.array([0.3, 0.1])[:, None, None] * alpha_max(stack), 6, axis=0)
+    grid = np.geomspace(1e-3, 10, 6)
+    similarities = np.concatenate([grid, grid[::-1]])[:, None, None] * np.ones_like(stack.alpha)
+    with_it, objectives = steps()
+    monkeypatch.setattr(assess, "expected_change", lambda xp, similarity, after: 0 * similarity)
+    without, expected = steps()
+    np.testing.assert_allclose(objectives, expected, rtol=2e-6)
+    assert with_it < 0.95 * without
 
 
 @pytest.mark.parametrize("subjects", [1, 3])

@@ -177,7 +177,7 @@ def test_both_engines_estimate_the_gap_that_the_certificate_gives(name, T):
     slots = problems.slots(found.W)
     point = Point(slots, found.b[:, :, 0], problems.scores(slots[:, None])[:, 0])
     seen, one, similarity = problems.look(point), np.ones(1), stack.similarity[0] * (T > 1)
-    aim = Aim(0, stack.alpha[0], similarity, one, one > 0, one > 0, 0)
+    aim = Aim(0, stack.alpha[0], similarity, one, one > 0, one > 0, 0, one, 0 * one)
     estimate = assess._gap(problems, seen, point, slopes_of(problems, seen, similarity), aim)
     assert estimate[0] == pytest.approx(expected, rel=1e-6)
 

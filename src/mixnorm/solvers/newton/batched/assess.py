@@ -4,7 +4,7 @@ Functions of arrays that never ask the host for anything, so that they can be re
 """
 
 from mixnorm.core.arrays import Array
-from mixnorm.solvers.newton.batched.predictor import predicted
+from mixnorm.solvers.newton.batched.predictor import expected_change, predicted
 from mixnorm.solvers.newton.batched.problems import Look, Point, StackedProblems
 from mixnorm.solvers.newton.batched.state import (
     Aim,
@@ -73,24 +73,34 @@ def assess(
 def _onward(problems: StackedProblems, paths: Paths, aim: Aim, stop: Array, arrived: Array) -> Aim:
     """Give those that stopped their next aim: down a coarse path, or to the next step of their path."""
     xp = problems.xp
-    A = paths.alphas.shape[0]
     place = aim.place + xp.astype(arrived, xp.int64)
-    index = xp.where(place < A, place, A - 1) * problems.P + problems.range_P
-    target = xp.take(xp.reshape(paths.alphas, (-1,)), index)
+    target, similarity = _target(problems, paths, place)
     alpha = target
     if problems.penalty.is_norm:
         alpha = xp.where(stop, next_alpha(xp, target, aim.alpha, BATCHED.coarse.ratio), aim.alpha)
     on_target = alpha <= target
+    after, similarity_after = _target(problems, paths, place + xp.astype(on_target, xp.int64))
+    if problems.penalty.is_norm:
+        after = next_alpha(xp, after, alpha, BATCHED.coarse.ratio)
     coarse = xp.where(paths.goal > BATCHED.coarse.gap, paths.goal, BATCHED.coarse.gap)
     return Aim(
         place,
         alpha,
-        xp.take(xp.reshape(paths.similarities, (-1,)), index),
+        similarity,
         xp.where(on_target, paths.goal, coarse),
         on_target,
         aim.fresh | stop,
         xp.where(arrived, 0, aim.steps),
+        1 - after / alpha,
+        expected_change(xp, similarity, similarity_after),
     )
+
+
+def _target(problems: StackedProblems, paths: Paths, place: Array) -> tuple[Array, Array]:
+    """Return alpha and similarity of every problem at a step of its path, at most the last one, (P,)."""
+    xp, A = problems.xp, paths.alphas.shape[0]
+    index = xp.where(place < A, place, A - 1) * problems.P + problems.range_P
+    return tuple(xp.take(xp.reshape(values, (-1,)), index) for values in (paths.alphas, paths.similarities))
 
 
 def _gap(problems: StackedProblems, look: Look, point: Point, slopes: Slopes, aim: Aim) -> Array:

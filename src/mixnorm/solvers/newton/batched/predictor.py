@@ -1,37 +1,51 @@
-"""Where the solution at the next alpha of a path is expected, at no cost of another matrix.
+"""Where the solution at the next step of a path is expected, at no cost of another matrix.
 
-As alpha falls, the solution moves along the tangent −alpha dw/dalpha = M⁻¹ ∇Ω, ∇Ω being the gradient of the penalty
-and M the matrix of Newton's method on the active groups. The last step before a solution has factorised a matrix which
-is nearly that one, so that the tangent is one more right-hand side of its system. A Newton step from the last solution
-would lead nearly to the same point.
+As alpha falls to alpha' and the similarity changes by δ, the solution moves by about
+
+    M⁻¹ ((1 − alpha'/alpha) ∇Ω − 2 δ R'(R w − v̄)),
+
+∇Ω being the gradient of the penalty, the other term that of the similarity term at similarity 1, and M the matrix of
+Newton's method on the active groups. The last step before a solution has factorised a matrix which is nearly that one,
+so that this tangent is one more right-hand side of its system. A Newton step from the last solution would lead nearly
+to the same point.
 
 Which atoms enter is then seen from the gradient at the point that is expected, where it is nearly that of the next
 alpha. A parabola through the last two solutions with this tangent predicts no better: too many trials cross the margin
 between two alphas.
 """
 
+from types import ModuleType
+
 from mixnorm.core.arrays import Array
 from mixnorm.solvers.newton.batched.problems import Look, Point, StackedProblems
-from mixnorm.solvers.newton.batched.state import Aim, Tangent, value_of, wide
+from mixnorm.solvers.newton.batched.state import Aim, Tangent, value_of
 
 
 def predicted(
     problems: StackedProblems, point: Point, look: Look, tangent: Tangent, aim: Aim, onward: Aim
 ) -> tuple[Point, Look]:
-    """Return the points at which the next alphas begin, and a look at them.
+    """Return the points at which the next steps of the paths begin, and a look at them.
 
-    A problem stays where it is if its alpha stays, if its similarity changes, of which the tangent knows nothing, or
-    if its value at the next alpha would not be lower.
+    A problem stays where it is if it does not go on, or if its value at the next step would not be lower.
     """
-    length = 1 - onward.alpha / aim.alpha
-    change = _without_crossings(problems, point.W, wide(length) * tangent.W)
-    W, b = point.W + change, point.b + length[:, None] * tangent.b
+    goes_on = (onward.alpha != aim.alpha) | (onward.similarity != aim.similarity)
+    W, b = point.W + _without_crossings(problems, point.W, tangent.W), point.b + tangent.b
     there = Point(W, b, problems.scores(W[:, None, ...])[:, 0, ...])
     seen = problems.look(there)
     # Not true of a tangent that is not finite, from a matrix that was not positive definite.
     lower = value_of(seen, onward) < value_of(look, onward)
-    moved = lower & (length != 0) & (aim.similarity == onward.similarity)
+    moved = lower & goes_on
     return _where(problems, moved, there, point), _where(problems, moved, seen, look)
+
+
+def expected_change(xp: ModuleType, similarity: Array, after: Array) -> Array:
+    """By how much the similarity changes, less where it rises, from σ to σ': then σ (σ' − σ)/σ'.
+
+    A large similarity σ leaves deviations between subjects in proportion to 1/σ, and a small one hardly changes them.
+    Linear in 1/σ on the way up, and in σ on the way down, the prediction goes too far in neither case.
+    """
+    change = after - similarity
+    return xp.where(change > 0, change * similarity / xp.where(after > 0, after, 1.0), change)
 
 
 def _without_crossings(problems: StackedProblems, W: Array, change: Array) -> Array:

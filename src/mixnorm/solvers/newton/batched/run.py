@@ -116,7 +116,8 @@ def _first_aim(problems: StackedProblems, paths: Paths, start: Point, steps: Arr
         alpha = xp.where(xp.any(look.norms > 0, axis=1) | (top <= 0), alpha, top)
     nothing = xp.zeros_like(problems.range_P)
     no, endless = nothing > 0, xp.full_like(alpha, float("inf"))
-    return Aim(nothing, alpha, paths.similarities[0, :], endless, no, no, steps)
+    still = xp.zeros_like(alpha)
+    return Aim(nothing, alpha, paths.similarities[0, :], endless, no, no, steps, still, still)
 
 
 class _Places:

@@ -26,6 +26,7 @@ class Aim(NamedTuple):
     on_target : whether alpha is that of the step itself, or one of the coarse path before it
     fresh : whether no Newton step was taken for this aim yet
     steps : Newton steps taken since the last step of the path
+    fall, change : 1 − alpha'/alpha, alpha' being the next one, and by how much the similarity is expected to change
     """
 
     place: Array
@@ -35,6 +36,8 @@ class Aim(NamedTuple):
     on_target: Array
     fresh: Array
     steps: Array
+    fall: Array
+    change: Array
 
 
 class Progress(NamedTuple):
@@ -109,7 +112,7 @@ class Prepared(NamedTuple):
 
 
 class Tangent(NamedTuple):
-    """How the solution moves as alpha falls, −alpha dw/dalpha (P, G, T, r) and the same of the intercepts, (P, T)."""
+    """How the solution is expected to move to the next alpha and similarity, (P, G, T, r); the intercepts, (P, T)."""
 
     W: Array
     b: Array

@@ -112,7 +112,10 @@ def prepare(problems: StackedProblems, point: Point, look: Look, aim: Aim, dampi
     packed_rows = xp.where(active, problems.range_P[:, None] * problems.G + order, problems.P * problems.G)
     group = xp.where(active, order, problems.G)[:, None, :]
     trial_rows = problems.first_rows[:, :, None] + group
-    right = (-bend.scale * residual, bend.scale * bend.slope)
+    toward = wide(aim.fall) * bend.slope
+    if problems.similar:
+        toward = toward - 2 * wide(aim.change) * look.mapped_back
+    right = (-bend.scale * residual, bend.scale * toward)
     parts = xp.stack([bend.scale, bend.diagonal, bend.direction, *right], axis=2)
     packed = xp.concat([xp.reshape(parts, (problems.P * problems.G, -1)), problems.no_group], axis=0)
     inside = problems.margins(point.Zw, point.b) < 1
@@ -182,7 +185,7 @@ def advance(problems: StackedProblems, before: Advanced, prepared: Prepared, ste
     decrease = xp.where(kept, decrease, CUT_SHORT * decrease)
     decrease = xp.where(accepted, decrease, float("inf"))
     progress = Progress(damping, progress.best, progress.lowest, progress.waited + 1, decrease)
-    aim = Aim(*aim[:5], xp.zeros_like(aim.fresh), aim.steps + 1)
+    aim = aim._replace(fresh=xp.zeros_like(aim.fresh), steps=aim.steps + 1)
     return Advanced(_chosen(problems, point, tried, best, accepted), aim, progress)
 
 

@@ -81,7 +81,7 @@ class CapTrials:
     allowed : ndarray of shape (m,), or None
         The electrodes that may be chosen, from which the penalties are estimated. None: all.
     several : bool
-        Whether decoders of several montages are fitted, so that it is worth to keep the penalties. Those of all
+        Whether decoders of several montages are fitted, so that it is worth keeping the penalties. Those of all
         subjects together take much memory.
     """
 

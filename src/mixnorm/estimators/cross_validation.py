@@ -238,31 +238,37 @@ class Choice:
     n_selected: np.ndarray
     zero_score: float | None = None
 
-    @classmethod
-    def scored(
-        cls,
-        stack: Stack,
-        alphas: np.ndarray,
-        solutions: list[Solution],
-        score: Callable[[list[Solution]], np.ndarray],
-    ) -> "Choice":
-        """Score a solved grid; ``score`` returns the scores (A, folds) of A solutions."""
-        found = cls(stack, alphas, solutions, score(solutions), count_selected(stack, solutions))
-        if not found.zero_refit.any():
-            return found
-        W, b, _ = polish(stack, *stack.start())
-        return replace(found, zero_score=float(score([replace(solutions[0], W=W, b=b)]).mean()))
-
     @property
     def zero_refit(self) -> np.ndarray:
         """Where the refit selects nothing although the model of a fold does, (A,): the score is not that of the refit.
 
         A grid starts at alpha_max of all trials. That of a fold, which has fewer trials, is mostly larger.
         """
-        if not self.solutions:
-            return np.zeros(len(self.alphas), dtype=bool)
-        by_folds = np.array([bool(s.W[..., :-1].any()) for s in self.solutions])
-        return (self.n_selected == 0) & by_folds
+        found = np.zeros(len(self.alphas), dtype=bool)
+        if self.solutions:
+            zero = np.flatnonzero(self.n_selected == 0)
+            found[zero] = [bool(self.solutions[place].W[..., :-1].any()) for place in zero]
+        return found
+
+
+def scored_grids(
+    stack: Stack,
+    alphas: np.ndarray,
+    grids: list[list[Solution]],
+    score: Callable[[list[Solution]], np.ndarray],
+) -> list[Choice]:
+    """Score solved grids of the same alphas; ``score`` returns the scores (A, folds) of A solutions."""
+    # All grids in one call, so that the test trials of a fold are copied once.
+    scores = score([solution for solutions in grids for solution in solutions]).reshape(len(grids), len(alphas), -1)
+    found = [
+        Choice(stack, alphas, solutions, own, count_selected(stack, solutions))
+        for solutions, own in zip(grids, scores, strict=True)
+    ]
+    if not any(one.zero_refit.any() for one in found):
+        return found
+    W, b, _ = polish(stack, *stack.start())
+    zero_score = float(score([replace(grids[0][0], W=W, b=b)]).mean())
+    return [replace(one, zero_score=zero_score) if one.zero_refit.any() else one for one in found]
 
 
 def check_rule(rule, max_sensors, allowed: tuple[str, ...] = ("best", "1se")) -> None:

@@ -18,6 +18,7 @@ from mixnorm.estimators.cross_validation import (
     cv_routing,
     route,
     score_folds,
+    scored_grids,
     split_folds,
     warn_zero_choice,
 )
@@ -297,7 +298,7 @@ class GroupSVCCV(Probabilities, SingleSubject):
         # The alphas of the refit for all folds, as in LassoCV: alphas relative to each fold would not be comparable.
         columns = np.repeat(alphas[:, None, None], grid.stack.shape[-1], axis=2)
         solutions = solve_with(grid.quadratic, grid.stack, columns, grid.options, self.n_jobs)
-        return Choice.scored(grid.stack, alphas, solutions, score)
+        return scored_grids(grid.stack, alphas, [solutions], score)[0]
 
     def _set_choice(self, candidates: list[Choice], chosen: Objective, alpha: int, best: int) -> None:
         """Set the chosen values and the whole grid, which has an axis for each of `_CHOSEN` that is a sequence."""

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter
 
 from mixnorm.core.problem import Solution
-from mixnorm.estimators.cross_validation import Choice, Fold, check_rule, choose, cv_routing, route
+from mixnorm.estimators.cross_validation import Choice, Fold, check_rule, choose, cv_routing, route, scored_grids
 from mixnorm.estimators.objective import Objective, check_alphas, warn_unconverged
 from mixnorm.execution import SolverOptions, solve
 from mixnorm.subjects.classifier import SubjectClassifier, SubjectTrials, check_scores, score_subjects, split_subjects
@@ -105,7 +105,7 @@ class _Baseline(SubjectClassifier):
         # An automatic grid starts at alpha_max, which differs between subjects.
         alphas = check_alphas(self.alphas, stack)
         solutions = solve(stack, np.repeat(alphas[:, None, None], stack.shape[-1], axis=2), SolverOptions.of(self))
-        found = Choice.scored(stack, alphas, solutions, partial(self._score, own, folds, params))
+        found = scored_grids(stack, alphas, [solutions], partial(self._score, own, folds, params))[0]
         warn_unconverged(solutions, self.tol)
         return found, choose([found], self.rule, self.max_sensors)[1]
 

@@ -15,6 +15,7 @@ from mixnorm.estimators.cross_validation import (
     choose,
     cv_routing,
     route,
+    scored_grids,
     warn_zero_choice,
 )
 from mixnorm.estimators.inputs import all_or_nothing
@@ -282,11 +283,8 @@ class MultiTaskGroupSVCCV(SubjectProbabilities):
         grids = [np.repeat(values[:, None, None], stack.shape[-1], axis=2) for values in (alpha_of, similarity_of)]
         solutions = solve_joint(noise, stack, grids[0], grid.options, grids[1], self.n_jobs)
         solved = dict(zip(cells, solutions, strict=True))
-        found = []
-        for s in range(len(table)):
-            solutions = [solved[a, s] for a in range(len(alphas))]
-            found.append(Choice.scored(stack, alphas, solutions, score))
-        return found
+        by_similarity = [[solved[a, s] for a in range(len(alphas))] for s in range(len(table))]
+        return scored_grids(stack, alphas, by_similarity, score)
 
     def _choose(self, by_ridge: list[list[Choice]], ridges: list[float]) -> tuple[Choice, int]:
         """Set the grid and the chosen values, and return the candidate and the index of the alpha in it."""

@@ -18,8 +18,8 @@ def test_a_study_on_a_device_gives_the_results_of_the_host(plan, tmp_path, monke
     assert not sent
     told = []
     run_study(plan, tmp_path / "device", Where(device="cuda"), lambda done, total: told.append((done, total)))
-    # the trials of the three splits are sent once, and serve all methods: "svm", "gsvm-2" and both stages of "gsvm-a"
-    assert [shape[0] for shape in sent if len(shape) == 4 and shape[2] == 90 and shape[3] > 4] == [3]
+    # the trials of each of the three splits are sent once, and serve all methods: "svm", "gsvm-2", both stages of "gsvm-a"
+    assert [shape[0] for shape in sent if len(shape) == 4 and shape[2] == 90 and shape[3] > 4] == [1, 1, 1]
     assert told[-1] == (9, 9)
     on_device = contents(tmp_path / "device")
     for name, content in contents(tmp_path / "host").items():

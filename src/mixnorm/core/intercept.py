@@ -29,8 +29,11 @@ def alpha_max(stack: Stack) -> Array:
     W, _, scores = polish(stack, *stack.start())
     a = stack.dual_variable(scores)
     largest = _largest_ratio(stack, stack.descent(W, a))
-    rounding = _ROUNDING * _largest_ratio(stack, matmul_transposed(xp.abs(stack.X), a))
-    return conditioned.original_alphas(xp.where(largest > rounding, largest, 0.0))
+    # The exact size of the rounding needs a copy of X; mostly a bound of it is enough.
+    if not (stack.penalty.is_separable and bool(xp.all(largest > _ROUNDING * _bound_of_ratio(stack, a)))):
+        rounding = _ROUNDING * _largest_ratio(stack, matmul_transposed(xp.abs(stack.X), a))
+        largest = xp.where(largest > rounding, largest, 0.0)
+    return conditioned.original_alphas(largest)
 
 
 def polish(stack: Stack, W: Array, b: Array) -> tuple[Array, Array, Array]:
@@ -113,6 +116,15 @@ def _bracket(scores: Array, y: Array, weight: Array) -> tuple[Array, Array]:
     # the b at which a trial's margin is exactly 1
     edge = xp.where(weight > 0, y - scores, 0.0)
     return xp.min(edge, axis=-2), xp.max(edge, axis=-2)
+
+
+def _bound_of_ratio(stack: Stack, a: Array) -> Array:
+    """A bound of max_g ‖(|X|'a)_g‖_{q*} / β_g that needs no copy of X, (B, K): ‖X‖ ‖a‖ over the least β."""
+    xp = namespace(a)
+    weights = xp.where(stack.penalised, stack.group_weights, float("inf"))
+    flat = xp.reshape(stack.X, (stack.X.shape[0], 1, -1))
+    size = xp.sqrt(xp.matmul(flat, xp.matrix_transpose(flat))[:, 0, :])
+    return size * xp.sqrt(xp.sum(a**2, axis=(1, 2))) / xp.min(weights, axis=1)
 
 
 def _largest_ratio(stack: Stack, v: Array) -> Array:

@@ -116,10 +116,11 @@ def fit_sigmoid(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> C
         return Calibration(0.0, float(np.log(share / (1 - share))), np.inf, log_odds)
     # In units of their spread, both parameters are of order 1, whatever the scale of the scores.
     both = _newton(np.column_stack([(scores - centre) / spread, np.ones_like(scores)]), targets, weights)
-    alone = _newton(scores[:, None] / spread, targets, weights)
     a, c = float(both.point[0]), float(both.point[1] - both.point[0] * centre / spread)
-    if abs(n_pos - n_neg) <= np.sqrt(n_pos + n_neg) and 2 * (alone.loss - both.loss) <= 1:
-        both, a, c = alone, float(alone.point[0]), 0.0
+    if abs(n_pos - n_neg) <= np.sqrt(n_pos + n_neg):
+        alone = _newton(scores[:, None] / spread, targets, weights)
+        if 2 * (alone.loss - both.loss) <= 1:
+            both, a, c = alone, float(alone.point[0]), 0.0
     error = float(np.sqrt(np.linalg.inv(both.hessian)[0, 0]))
     return Calibration(a / spread, c, error / spread, log_odds)
 

@@ -285,8 +285,8 @@ def check_rule(rule, max_sensors, allowed: tuple[str, ...] = ("best", "1se")) ->
 def count_selected(stack: Stack, solutions: list[Solution]) -> np.ndarray:
     """Return the number of sensors that the last problem, the refit, selects in every solution, (A,)."""
     # The refit is the model that is kept; the models of the folds may select other sensors.
-    blocks = np.stack([stack.groups.to_blocks(s.W[..., -1:])[0, :, :, 0] for s in solutions])
-    return (blocks != 0).any(axis=2).sum(axis=1)
+    blocks = stack.groups.to_blocks(np.concatenate([s.W[..., -1:] for s in solutions]))
+    return (blocks != 0).any(axis=(2, 3)).sum(axis=1)
 
 
 def choose(candidates: list[Choice], rule: str, max_sensors: int | None) -> tuple[int, int]:

@@ -10,8 +10,10 @@ where they fill a device and no more of them seem to come: it would have nothing
 other fits.
 """
 
+import itertools
+import sys
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field, fields, replace
@@ -22,6 +24,7 @@ from typing import Any
 import numpy as np
 from sklearn import config_context, get_config
 
+from mixnorm.core.arrays import Array, device, namespace
 from mixnorm.core.metric import join_metrics
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.execution.solve import COLLECTOR, SolverOptions, solve_directly, to_device
@@ -31,6 +34,12 @@ _FULL = 256
 #: No more stacks of a kind are expected where so many of other kinds came after the last: the six grids of a fit that
 #: chooses q come in turn.
 _OTHERS = 24
+#: Seconds after which a thread that computes lets another one use the interpreter. By default it is 5 ms, and the
+#: thread of the device needs the interpreter a few times in every step of a solver, which takes as long.
+_SWITCH_INTERVAL = 5e-4
+#: So many fits run at once if each has at least so many bytes of trials: they spend their time in NumPy, outside the
+#: interpreter.
+_LARGE_FITS, _LARGE_BYTES = 4, 4 * 1024**2
 #: Solutions are kept for fits that submit the same stack later, up to so many bytes.
 _MOST_KEPT = 512 * 1024**2
 
@@ -40,6 +49,8 @@ class _Request:
     """A stack of NumPy arrays (B = 1) that a fit submitted, with its alphas and options, and later its solutions.
 
     ``trials``: the array of trials of this fit itself; that of the stack is the first one with the same content.
+    ``same``: later requests with the same content, which get the same solutions. ``key``: kind and content when it was
+    submitted.
     """
 
     stack: Stack
@@ -50,6 +61,8 @@ class _Request:
     solutions: list[Solution] = field(default_factory=list)
     error: BaseException | None = None
     done: threading.Event = field(default_factory=threading.Event)
+    same: list["_Request"] = field(default_factory=list)
+    key: tuple = ()
 
     @cached_property
     def kind(self) -> tuple:
@@ -133,6 +146,53 @@ class _Answers:
             self._solutions[request.kind, request.content] = solutions
 
 
+class _Turns:
+    """Lets one fit run at a time, or several large ones.
+
+    Fits that begin come before those whose stacks are solved, so that the device soon has stacks to solve; otherwise
+    they take turns in the order in which they ask for it.
+    """
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._free = _LARGE_FITS
+        self._queues: tuple[deque, deque] = (deque(), deque())
+        self._own = threading.local()
+
+    def begin(self) -> None:
+        """Wait for the turn of this thread."""
+        turn = threading.Event()
+        with self._lock:
+            has_stack = hasattr(self._own, "size")
+            self._queues[has_stack].append((self._size, turn))
+            self._call_next()
+        turn.wait()
+
+    def end(self) -> None:
+        """End the turn of this thread."""
+        with self._lock:
+            self._free += self._size
+            self._call_next()
+
+    def set_bytes(self, trials: int) -> None:
+        """Tell between two turns how many bytes of trials the stack has that the fit of this thread submitted."""
+        self._own.size = 1 if trials >= _LARGE_BYTES else _LARGE_FITS
+
+    @property
+    def _size(self) -> int:
+        """Of the turns of this thread, in units of those of a large fit."""
+        return getattr(self._own, "size", _LARGE_FITS)
+
+    def _call_next(self) -> None:
+        for queue in self._queues:
+            while queue and queue[0][0] <= self._free:
+                size, turn = queue.popleft()
+                self._free -= size
+                turn.set()
+            if queue:  # no later one may overtake it
+                return
+
+
 class _Batcher:
     """Collects the stacks of several fits, and solves those of one kind together."""
 
@@ -143,12 +203,14 @@ class _Batcher:
         self._being_solved: list[_Request] = []
         self._ready: list[list[_Request]] = []
         self._closed: BaseException | None = None
-        #: the number of stacks submitted so far, and how many there were after the last one of each kind
+        #: the requests that wait or are being solved, by their content
+        self._unsolved: dict[tuple, _Request] = {}
+        #: the number of stacks submitted so far, and how many there were after the last new one of each kind
         self._submitted = 0
         self._last_of: dict[tuple, int] = {}
         self._answers = _Answers()
-        # Only one fit runs at a time: threads that compete for the interpreter slow down each other and the device.
-        self.running = threading.Lock()
+        # Mostly one fit runs at a time: threads that compete for the interpreter slow down each other and the device.
+        self.running = _Turns()
         self._known = _KnownTrials()
         self._trials: tuple[tuple, Stack] | None = None
 
@@ -157,20 +219,26 @@ class _Batcher:
     ) -> list[Solution]:
         """Submit a stack and wait until it is solved; called by a fit, in its thread."""
         request = _Request(replace(stack, X=self._known.first_like(stack.X)), stack.X, alphas, similarities, options)
-        known = self._answers.get(request)
+        request.key = request.kind, request.content
         with self._change:
             if self._closed is not None:
                 raise self._closed
+            known = self._answers.get(request)
             if known is not None:
                 return known
-            self._waiting.append(request)
             self._submitted += 1
-            self._last_of[request.kind] = self._submitted
+            first = self._unsolved.setdefault(request.key, request)
+            if first is request:
+                self._waiting.append(request)
+                self._last_of[request.kind] = self._submitted
+            else:
+                first.same.append(request)
             self._change.notify()
         # While this fit waits, another one may run up to its own stack.
-        self.running.release()
+        self.running.end()
+        self.running.set_bytes(stack.X.nbytes)
         request.done.wait()
-        self.running.acquire()
+        self.running.begin()
         if request.error is not None:
             raise request.error
         return request.solutions
@@ -191,22 +259,34 @@ class _Batcher:
         while self._ready or self._wait():
             self._being_solved = self._ready.pop(0)
             self._solve(self._being_solved)
-            for request in self._being_solved:  # these fits continue while the device is busy with the next kind
-                request.done.set()
+            with self._change:
+                for request in self._being_solved:  # these fits continue while the device is busy with the next kind
+                    self._end(request)
+
+    def _end(self, request: _Request) -> None:
+        """Let the fits of a request continue, all with its solutions or its error."""
+        del self._unsolved[request.key]
+        for one in (request, *request.same):
+            one.solutions, one.error = request.solutions, request.error
+            one.done.set()
 
     def _wait(self) -> bool:
         """Wait until stacks can be solved, and make them ready, those of one kind together; False: all fits ended."""
         with self._change:
             # If every fit that still runs waits for a stack, no further stack can come: what is there is all that can
             # be merged.
-            self._change.wait_for(lambda: len(self._waiting) == self._fitting or self._complete() is not None)
-            complete = None if len(self._waiting) == self._fitting else self._complete()
+            self._change.wait_for(lambda: self._n_waiting() == self._fitting or self._complete() is not None)
+            complete = None if self._n_waiting() == self._fitting else self._complete()
             by_kind: dict[tuple, list[_Request]] = {}
             for request in self._waiting:
                 by_kind.setdefault(request.kind, []).append(request)
             self._ready = [alike for kind, alike in by_kind.items() if complete in (None, kind)]
             self._waiting = [request for request in self._waiting if complete not in (None, request.kind)]
             return bool(self._ready)
+
+    def _n_waiting(self) -> int:
+        """Return how many fits wait for a stack, while none is being solved."""
+        return sum(1 + len(request.same) for request in self._waiting)
 
     def _complete(self) -> tuple | None:
         """Return a kind whose stacks fill a device, and of which no more seem to come; None: there is none."""
@@ -222,38 +302,28 @@ class _Batcher:
         with self._change:
             self._closed = error
             # Otherwise the threads of the fits would wait forever, and the process would not end after Ctrl-C.
-            for request in sum(self._ready, self._being_solved + self._waiting):
+            for request in list(self._unsolved.values()):
                 request.error = error
-                request.done.set()
+                self._end(request)
 
     def _solve(self, requests: list[_Request]) -> None:
         """Solve requests of one kind as one stack, and give every request its part of the solutions."""
-        unlike: dict[tuple, list[_Request]] = {}
         for request in requests:
             request.use_unchanged_trials()
-            request.solutions = self._answers.get(request) or []
-        requests = [request for request in requests if not request.solutions]
-        if not requests:
-            return
-        for request in requests:
-            unlike.setdefault(request.content, []).append(request)
         # Sorted by the address of the trials, so that trials which the kind before left on the device are reused.
-        found = [unlike[key] for key in sorted(unlike, key=lambda key: key[0])]
-        first = [same[0] for same in found]
+        requests = sorted(requests, key=lambda request: request.content[0])
         try:
-            stack = self._merged(first)
-            grids = [[getattr(request, name) for request in first] for name in ("alphas", "similarities")]
+            stack = self._merged(requests)
+            grids = [[getattr(request, name) for request in requests] for name in ("alphas", "similarities")]
             alphas, similarities = (None if grid[0] is None else np.concatenate(grid, axis=1) for grid in grids)
-            solutions = solve_directly(stack, alphas, similarities, first[0].options)
+            solutions = solve_directly(stack, alphas, similarities, requests[0].options)
         except Exception as error:
             for request in requests:
                 request.error = error
             return
-        for i, same in enumerate(found):
-            part = [Solution(*(getattr(s, f.name)[i : i + 1] for f in fields(s))) for s in solutions]
-            self._answers.keep(same[0], part)
-            for request in same:
-                request.solutions = part
+        for i, request in enumerate(requests):
+            request.solutions = [Solution(*(getattr(s, f.name)[i : i + 1] for f in fields(s))) for s in solutions]
+            self._answers.keep(request, request.solutions)
 
     def _merged(self, requests: list[_Request]) -> Stack:
         """Merge several stacks into one; the trials merged last are still on the device and are reused if equal."""
@@ -261,9 +331,7 @@ class _Batcher:
         # The address alone is not enough: an array may be filled with other trials.
         key = tuple((_address(one.stack.X), one.fingerprint, one.stack.y.tobytes()) for one in requests)
         if self._trials is None or self._trials[0] != key:
-            merged = _merge(stacks)
-            merged = replace(merged, X=to_device(merged.X), y=to_device(merged.y))
-            self._trials = key, merged
+            self._trials = key, _merge(stacks)
         merged = self._trials[1]
         same = replace(stacks[0], X=merged.X, y=merged.y)
         return replace(same, **_merge_problems(stacks, merged.X.shape[2]))
@@ -279,8 +347,12 @@ def together(tasks: Sequence[Callable[[], Any]]) -> list:
         return []
     if isinstance(batcher, _Batcher):
         return _parts(batcher, tasks)
-    batcher = _Batcher(len(tasks))
-    return _run(tasks, batcher, batcher.end_fit, batcher.run)
+    batcher, interval = _Batcher(len(tasks)), sys.getswitchinterval()
+    sys.setswitchinterval(min(interval, _SWITCH_INTERVAL))
+    try:
+        return _run(tasks, batcher, batcher.end_fit, batcher.run)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def _parts(batcher: _Batcher, tasks: Sequence[Callable[[], Any]]) -> list:
@@ -296,11 +368,11 @@ def _parts(batcher: _Batcher, tasks: Sequence[Callable[[], Any]]) -> list:
 
     # The fit itself waits for its parts and submits nothing, so that the parts are counted in its place.
     batcher.split_fit(len(tasks))
-    batcher.running.release()
+    batcher.running.end()
     try:
         return _run(tasks, batcher, end_task, lambda: None)
     finally:
-        batcher.running.acquire()
+        batcher.running.begin()
 
 
 def _run(tasks: Sequence, batcher: _Batcher, end_task: Callable[[], None], meanwhile: Callable[[], None]) -> list:
@@ -311,11 +383,13 @@ def _run(tasks: Sequence, batcher: _Batcher, end_task: Callable[[], None], meanw
 
     def run(place: int) -> None:
         COLLECTOR.set(batcher)
-        with batcher.running, config_context(**config):
-            try:
+        batcher.running.begin()
+        try:
+            with config_context(**config):
                 results[place] = tasks[place]()
-            except BaseException as error:
-                errors.append(error)
+        except BaseException as error:
+            errors.append(error)
+        batcher.running.end()
         end_task()
 
     # Each thread gets a copy of the context of the caller, and so uses the same device.
@@ -336,14 +410,20 @@ def _run(tasks: Sequence, batcher: _Batcher, end_task: Callable[[], None], meanw
 
 
 def _merge(stacks: list[Stack]) -> Stack:
-    """Merge several stacks into one; those with fewer trials are padded with trials of weight zero."""
+    """Merge several stacks into one, on the device; those with fewer trials are padded with trials of weight zero."""
     n = max(stack.shape[2] for stack in stacks)
 
-    def filled(name: str, fill: float) -> np.ndarray:
-        first = getattr(stacks[0], name)
-        out = np.full((len(stacks), first.shape[1], n, *first.shape[3:]), fill)
-        for i, stack in enumerate(stacks):
-            out[i, :, : stack.shape[2]] = getattr(stack, name)[0]
+    def filled(name: str, fill: float) -> Array:
+        # One after the other into an array on the device: a copy of all of them on the host would take longer than
+        # their transfer.
+        parts = (to_device(getattr(stack, name)) for stack in stacks)
+        first = next(parts)
+        xp = namespace(first)
+        out = xp.full(
+            (len(stacks), first.shape[1], n, *first.shape[3:]), fill, dtype=first.dtype, device=device(first)
+        )
+        for i, part in enumerate(itertools.chain([first], parts)):
+            out[i, :, : part.shape[2], ...] = part[0, ...]
         return out
 
     return replace(stacks[0], X=filled("X", 0.0), y=filled("y", 1.0), **_merge_problems(stacks, n))

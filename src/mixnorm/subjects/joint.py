@@ -38,10 +38,17 @@ class Subjects:
         return Subjects([self.labels[t] for t in kept], [self.rows[t] for t in kept])
 
     def pad(self, values: np.ndarray, fill: float = 0.0) -> np.ndarray:
-        """Arrange values (n, ...) as (T, n_max, ...); subjects with fewer trials are padded with ``fill``."""
-        out = np.full((len(self.rows), max(map(len, self.rows)), *values.shape[1:]), fill)
+        """Arrange values (n, ...) as (T, n_max, ...); subjects with fewer trials are padded with ``fill``.
+
+        The values themselves, without a copy, if the subjects come one after the other with equally many trials.
+        """
+        T, most = len(self.rows), max(map(len, self.rows))
+        if values.dtype == float and np.array_equal(np.concatenate(self.rows), np.arange(T * most)):
+            return values.reshape(T, most, *values.shape[1:])
+        out = np.empty((T, most, *values.shape[1:]))
         for t, rows in enumerate(self.rows):
             out[t, : len(rows)] = values[rows]
+            out[t, len(rows) :] = fill
         return out
 
 

@@ -30,11 +30,12 @@ def within_covariance(stack: Stack, features: np.ndarray) -> np.ndarray | None:
     """
     if len(features) > MOST_FEATURES:
         return None
-    X, p = stack.X[0][:, :, features], stack.trial_weight[0, :, :, -1]
     covariance = np.zeros((len(features), len(features)))
-    for X_t, p_t in zip(X, p, strict=True):
-        root = np.sqrt(p_t)[:, None] * (X_t - p_t @ X_t / p_t.sum())
-        covariance += root.T @ root
+    for X_t, p_t in zip(stack.X[0], stack.trial_weight[0, :, :, -1], strict=True):
+        own = X_t[:, features]  # a copy
+        own -= p_t @ own / p_t.sum()
+        own *= np.sqrt(p_t)[:, None]
+        covariance += own.T @ own
     return covariance
 
 

@@ -23,6 +23,8 @@ SUFFICIENT = 1e-4
 #: With ℓ2, a decrease of the value by less than this share of the gap is no progress: thousands of such steps would
 #: be needed.
 PROGRESS = 1e-4
+#: Coordinates per trial from which the systems of several subjects are solved through the trials of each.
+THROUGH_TRIALS_OF_SUBJECTS = 1.2
 #: A gap of so many times tol says that the path was lost, and that another start is more likely to help.
 LOST = 100.0
 
@@ -156,9 +158,7 @@ TINY = 32
 ALIKE = 0.3
 #: Coordinates per trial inside the margin from which one subject's system is solved through the trials.
 THROUGH_TRIALS = 1.6
-#: The same for the coordinates of several subjects, each with trials of its own.
-THROUGH_TRIALS_OF_SUBJECTS = 1.2
-#: The same for solving one subject's system by the factors of its metric and the trials.
+#: The same, of one subject's system by the factors of its metric and the trials.
 THROUGH_FACTORS = 1.6
 #: From so many numbers in X on, groups that enter begin at a minimum (`host/entry.py`), not with a proximal step. On
 #: 1000 × 32·8 that saves 1 step in 8 but no time, and a single fit takes longer; on 1000 × 64·8 it saves a tenth of

@@ -155,12 +155,8 @@ def _unlike(problems: StackedProblems, asking: Array, ratio: Array) -> Array:
     first = xp.argsort(ratio, axis=1, descending=True)[:, : BATCHED.coefficients_at_once]
     columns = problems.columns(first)
     alike = xp.abs(xp.matmul(columns, xp.matrix_transpose(columns))) > ALIKE
-    entering = xp.zeros_like(asking)
-    kept: list[Array] = []
+    asks = xp.take_along_axis(asking, first, axis=1)
+    kept = xp.zeros_like(asks)
     for j in range(first.shape[1]):
-        new = xp.take_along_axis(asking, first[:, j : j + 1], axis=1)
-        for i, other in enumerate(kept):
-            new = new & ~(other & alike[:, i, j, None])
-        kept.append(new)
-        entering = entering | (new & (problems.range_atoms == first[:, j : j + 1]))
-    return entering
+        kept[:, j] = asks[:, j] & ~xp.any(kept & alike[:, :, j], axis=1)
+    return xp.any(kept[:, :, None] & (problems.range_atoms == first[:, :, None]), axis=1)

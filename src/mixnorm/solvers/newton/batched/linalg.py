@@ -4,9 +4,9 @@ import numpy as np
 
 from mixnorm.core.arrays import Array, is_torch_array, namespace
 
+#: Rows of a matrix that are factorised together: what is left is a batch of products, which runs several times faster
+#: than a batch of factorisations or of substitutions.
 _BLOCK = 64
-#: Added to the diagonal of a Schur complement I − U'S⁻¹U, so that rounding does not make it indefinite.
-_RIDGE = 1e-14
 
 
 def add_to_diagonal(S: Array, diagonal: Array) -> Array:
@@ -22,40 +22,60 @@ def solve_posdef(S: Array, right: Array) -> Array:
     """Solve S x = right, (..., m, m) and (..., m, k); the result is arbitrary where S is not positive definite."""
     xp = namespace(S)
     if is_torch_array(S):
-        import torch
-
-        factor = torch.linalg.cholesky_ex(S)[0]
-        half = torch.linalg.solve_triangular(factor, right, upper=False)
-        return torch.linalg.solve_triangular(factor.mT, half, upper=True)
+        inverse = inverse_factor(S)
+        return xp.matmul(xp.matrix_transpose(inverse), xp.matmul(inverse, right))
     try:
         return xp.linalg.solve(S, right)
     except np.linalg.LinAlgError:  # one of them is singular: none of the batch is solved
         return xp.full_like(right, float("nan"))
 
 
-def solve_coupled(S: Array, columns: list[Array], right: Array) -> Array:
-    """Solve (blockdiag_t(S_t) − U U') z = right for T coupled blocks.
+def inverse_factor(S: Array) -> Array:
+    """Return L⁻¹ for L L' = S, (..., m, m), L lower triangular; arbitrary where S is not positive definite.
 
-    S (M, T, m, m), U (M, T, m, c), right and z (M, T, m, k).
-    (S − U U')⁻¹ r = S⁻¹(r + U λ) with (I − U'S⁻¹U) λ = U'S⁻¹r, summed over the blocks.
+    Block column by block column: L_ij = (S_ij − Σ_{k<j} L_ik L_jk') L_jj'⁻¹, and row by row
+    (L⁻¹)_i = −L_ii⁻¹ Σ_{k<i} L_ik (L⁻¹)_k.
     """
     xp = namespace(S)
-    M, T, m, k = right.shape
-    if not columns:
-        return solve_posdef(S, right)
-    everything = xp.concat([right, *columns], axis=-1)
-    factor = _factor(S)
-    # With S = L L' and Y = L⁻¹[r, U], all that is needed of U'S⁻¹[r, U] is Y'Y, one product over all blocks.
-    half = xp.reshape(_forward(factor, everything), (M, T * m, -1))
-    square = xp.matmul(xp.matrix_transpose(half), half)
-    schur = add_to_diagonal(xp.asarray(-square[:, k:, k:], copy=True), (1 + _RIDGE) * xp.ones_like(square[:, 0, k:]))
-    price = solve_posdef(schur, square[:, k:, :k])
-    inner = xp.reshape(half[..., :k] + xp.matmul(half[..., k:], price), (M, T, m, k))
-    return _backward(factor, inner)
+    m = S.shape[-1]
+    whole = S
+    S = xp.reshape(S, (-1, m, m))
+    L, inverse = xp.empty_like(S), xp.zeros_like(S)
+    for start in range(0, m, _BLOCK):
+        end = min(start + _BLOCK, m)
+        panel = S[:, start:, start:end]
+        if start:
+            panel = _less_product(panel, L[:, start:, :start], xp.matrix_transpose(L[:, start:end, :start]))
+        corner = _inverse(_cholesky(panel[:, : end - start, :]))
+        if end < m:
+            L[:, end:, start:end] = xp.matmul(panel[:, end - start :, :], xp.matrix_transpose(corner))
+        inverse[:, start:end, start:end] = corner
+        if start:
+            before = xp.matmul(L[:, start:end, :start], inverse[:, :start, :start])
+            inverse[:, start:end, :start] = -xp.matmul(corner, before)
+    return xp.reshape(inverse, whole.shape)
 
 
-def _factor(S: Array) -> Array:
-    """Return L with L L' = S, (M, T, m, m); arbitrary where S is not positive definite."""
+def less_square(S: Array, columns: list[Array]) -> Array:
+    """Return S − V V', (..., m, m), V = all columns (..., m, c) side by side."""
+    xp = namespace(S)
+    V = xp.concat(columns, axis=-1) if len(columns) > 1 else columns[0]
+    m = S.shape[-1]
+    flat, V = xp.reshape(S, (-1, m, m)), xp.reshape(V, (-1, m, V.shape[-1]))
+    return xp.reshape(_less_product(flat, V, xp.matrix_transpose(V)), S.shape)
+
+
+def _less_product(S: Array, A: Array, B: Array) -> Array:
+    """S − A B of three-dimensional arrays, in one pass where the library can."""
+    if is_torch_array(S):
+        import torch
+
+        return torch.baddbmm(S, A, B, alpha=-1)
+    return S - namespace(S).matmul(A, B)
+
+
+def _cholesky(S: Array) -> Array:
+    """Return L with L L' = S, (N, m, m); arbitrary where S is not positive definite."""
     xp = namespace(S)
     if is_torch_array(S):
         import torch
@@ -65,30 +85,6 @@ def _factor(S: Array) -> Array:
         return xp.linalg.cholesky(S)
     except np.linalg.LinAlgError:  # one of them is indefinite: none of the batch is factorised
         return xp.full_like(S, float("nan"))
-
-
-def _forward(L: Array, right: Array) -> Array:
-    """L⁻¹ right, block by block: a batch of products runs several times faster than a batch of substitutions."""
-    xp = namespace(L)
-    m = L.shape[-1]
-    done: list[Array] = []
-    for start in range(0, m, _BLOCK):
-        end = min(start + _BLOCK, m)
-        rest = right[..., start:end, :]
-        if done:
-            rest = rest - xp.matmul(L[..., start:end, :start], xp.concat(done, axis=-2))
-        done.append(xp.matmul(_inverse(L[..., start:end, start:end]), rest))
-    return xp.concat(done, axis=-2)
-
-
-def _backward(L: Array, right: Array) -> Array:
-    """L'⁻¹ right, for few right-hand sides."""
-    if is_torch_array(L):
-        import torch
-
-        return torch.linalg.solve_triangular(L.mT, right, upper=True)
-    xp = namespace(L)
-    return xp.linalg.solve(xp.matrix_transpose(L), right)
 
 
 def _inverse(L: Array) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mixnorm.core.arrays import Array, like, namespace, positive_part
 from mixnorm.core.groups import Groups
-from mixnorm.core.penalties import L1
+from mixnorm.core.penalties import L1, vector_norm
 from mixnorm.core.problem import Stack
 from mixnorm.solvers.newton.tuning import BATCHED, ENTRY_LENGTHS
 
@@ -298,8 +298,12 @@ class StackedProblems:
 
     def penalty_value(self, W: Array) -> Array:
         """Penalty at alpha = 1 of points (P, ..., G, T, r), (P, ...)."""
-        weight = self.beta if W.ndim == 4 else self.beta[:, None, :]
-        return self.penalty.value(self.blocks(W)[..., None], weight[..., None])[..., 0]
+        return self._penalty_of(self.norms(W))
+
+    def _penalty_of(self, norms: Array) -> Array:
+        """Penalty at alpha = 1 from the norms of atoms (P, ..., atoms); those of infinite weight are zero."""
+        weight = self.finite_beta if norms.ndim == 2 else self.finite_beta[:, None, :]
+        return self.xp.sum(weight * (norms if self.penalty.is_norm else norms**2 / 2), axis=-1)
 
     def value(self, point: Point, alpha: Array, similarity: Array) -> Array:
         """Objective at L points of every problem, (P, L): W (P, L, G, T, r)."""
@@ -338,14 +342,9 @@ class StackedProblems:
         if self.ridge is not None:
             slope = self.ridge_gradient(point.W)
             pull, loss = pull - slope, loss + xp.sum(slope * point.W, axis=(1, 2, 3)) / 2
-        return Look(a, pull, pull_b, loss, spread, self.penalty_value(point.W), toward, mapped_back, norms)
+        return Look(a, pull, pull_b, loss, spread, self._penalty_of(norms), toward, mapped_back, norms)
 
     def norms(self, W: Array) -> Array:
-        """‖·‖_q of every atom, (P, atoms); ℓ2: the Euclidean one."""
-        xp = self.xp
-        size = xp.abs(self.blocks(W))
-        if self.q == 1:
-            return size[..., 0]
-        largest = xp.max(size, axis=-1)
-        ratio = size / xp.where(largest > 0, largest, 1.0)[..., None]
-        return largest * xp.sum(ratio**self.q, axis=-1) ** (1 / self.q)
+        """‖·‖_q of every atom of points (P, ..., G, T, r), (P, ..., atoms); ℓ2: the Euclidean one."""
+        blocks = self.blocks(W)
+        return self.xp.abs(blocks[..., 0]) if self.q == 1 else vector_norm(blocks[..., None], self.q)[..., 0]

@@ -5,43 +5,48 @@ the host several times longer than the device; recorded as a CUDA graph they tak
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mixnorm.core.arrays import is_torch_array
+
+#: Names of the functions that have run in this process: what their first call initialises cannot be recorded.
+_RUN_BEFORE: set[str] = set()
 
 
 class Recorded:
     """A function of (nested tuples of) arrays, whose operations depend on nothing but the shapes of them.
 
-    With PyTorch on a GPU its operations are recorded at the second call with arguments of some shapes and replayed
-    from then on; what it returns is then overwritten by the next call. Elsewhere it is simply called.
+    With PyTorch on a GPU its operations are recorded at the first call with arguments of some shapes and replayed
+    from then on; what it returns is then overwritten by the next call. The very first call in a process, which
+    initialises libraries, is not recorded. Elsewhere the function is simply called.
 
     Parameters
     ----------
-    function : callable
+    function : functools.partial
     pool : list
         Recorded functions that are given the same list share their memory; what one returns is then to be used before
         another is called.
     """
 
-    def __init__(self, function: Callable, pool: list | None = None):
+    def __init__(self, function: partial, pool: list | None = None):
         self._function = function
         self._pool = [] if pool is None else pool
-        self._tapes: dict[tuple, _Tape | None] = {}
+        self._tapes: dict[tuple, _Tape] = {}
 
     def __call__(self, *args: Any) -> Any:
         """Return what the function returns for these arguments."""
         leaves = _leaves(args)
         if not (is_torch_array(leaves[0]) and leaves[0].is_cuda):
             return self._function(*args)
-        key = tuple(leaf.shape for leaf in leaves)
-        if key not in self._tapes:  # the first call also initialises libraries, which cannot be recorded
-            self._tapes[key] = None
+        name = self._function.func.__qualname__
+        if name not in _RUN_BEFORE:
+            _RUN_BEFORE.add(name)
             return self._function(*args)
-        tape = self._tapes[key]
-        if tape is None:
-            tape = self._tapes[key] = _Tape(self._function, args, self._pool)
-        return tape.replay(leaves)
+        key = tuple(leaf.shape for leaf in leaves)
+        if key not in self._tapes:
+            self._tapes[key] = _Tape(self._function, args, self._pool)
+        return self._tapes[key].replay(leaves)
 
 
 class _Tape:

@@ -49,7 +49,7 @@ class StackedRun:
         self.problems = problems
         self._systems = Systems(problems, free_bytes(problems.p) // 2)
         self._reader = Reader()
-        self._assess = Recorded(partial(assess, problems, max_iter))
+        self._assess = partial(assess, problems, max_iter)  # once in every run
         self._enter_and_prepare = Recorded(partial(enter_and_prepare, problems))
         self._prepare = Recorded(partial(only_prepare, problems))
         self._advance_and_assess = Recorded(partial(advance_and_assess, problems, max_iter))

@@ -12,12 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from mixnorm.core.arrays import Array, namespace
-from mixnorm.solvers.newton.batched.linalg import add_to_diagonal, solve_coupled, solve_posdef
+from mixnorm.solvers.newton.batched.blocks import BlocksThroughTrials, FactorisedBlocks, solve_coupled
+from mixnorm.solvers.newton.batched.linalg import add_to_diagonal, less_square, solve_posdef
 from mixnorm.solvers.newton.batched.memory import systems_at_once
 from mixnorm.solvers.newton.batched.problems import StackedProblems
 from mixnorm.solvers.newton.batched.recorded import Recorded
 from mixnorm.solvers.newton.batched.state import Prepared, Step, Tangent
 from mixnorm.solvers.newton.batched.transfers import is_on_gpu, send
+from mixnorm.solvers.newton.tuning import THROUGH_TRIALS_OF_SUBJECTS
 
 #: A batch is cut in two where that saves so many numbers of padding; fewer cost a GPU less than another batch.
 _WORTH = 30_000_000
@@ -118,9 +120,9 @@ class _Batch:
         return numbers[: self.size.M], numbers[self.size.M :]
 
 
-def _solver(problems: StackedProblems, size: _Size) -> Callable:
+def _solver(problems: StackedProblems, size: _Size) -> partial:
     """Return the function that solves the systems of a batch, from `Prepared` and the problems' numbers."""
-    return lambda prepared, ids: _solve_batch(problems, prepared, ids, size.a, size.coupled)
+    return partial(_solve_batch, problems, size.a, size.coupled)
 
 
 def _roundings(largest: int, number: int) -> list[int]:
@@ -138,7 +140,7 @@ def padded_places(ids: np.ndarray, P: int, M: int) -> tuple[np.ndarray, np.ndarr
 def solve_padded(problems: StackedProblems, size: _Size, prepared: Prepared, ids: Array, places: Array) -> Step:
     """Solve the systems of some problems, of `padded_places`, and spread the solutions over all groups."""
     xp, (M, a, coupled) = problems.xp, size
-    rows, db = _solve_batch(problems, prepared, ids, a, coupled)
+    rows, db = _solve_batch(problems, a, coupled, prepared, ids)
     spread, places_ = prepared.spread, places[:, None]
     where = xp.where((spread >= 0) & (places_ < M), places_ * a + spread, M * a)
     return _spread(problems, _stacked([rows]), where, xp.take(_stacked([db]), places, axis=0))
@@ -195,7 +197,7 @@ def _batches(problems: StackedProblems, load: Load, room: int) -> list[np.ndarra
 
 
 def _solve_batch(
-    problems: StackedProblems, prepared: Prepared, ids: Array | None, a: int, coupled: bool
+    problems: StackedProblems, a: int, coupled: bool, prepared: Prepared, ids: Array | None
 ) -> tuple[Array, Array]:
     """Solve the systems of some problems (None: all, in order) with at most a active groups.
 
@@ -216,29 +218,24 @@ def _solve_batch(
     root = chosen(prepared.root)
     rows = xp.take(problems.rows, xp.reshape(chosen(prepared.trial_rows)[..., :a], (-1,)), axis=0)
     rows = xp.reshape(rows, (M, T, m, n)) * root[:, :, None, :]
-    hessian = xp.matmul(rows, xp.matrix_transpose(rows))
-    scaled = 1 < problems.q < 2 or (problems.single_atoms and T > 1)
-    S = hessian
-    if problems.root_rows is not None:
-        weight = chosen(problems.own_curvature(prepared.similarity))[:, None, None, None]
-        S = S + weight * _active_metric(problems, chosen, prepared, a)
-    S = S * scale[..., :, None] * scale[..., None, :] if scaled else S
     lean = None
     if problems.fit_intercept:
-        against = xp.matmul(rows, (chosen(problems.y_of) * root)[..., None])[..., 0]
+        signed = chosen(problems.y_of) * root
+        against = xp.matmul(rows, signed[..., None])[..., 0]
         total = xp.sum(root**2, axis=-1, keepdims=True)
         total = xp.where(total > 0, total, 1.0)
         g_b = -chosen(prepared.pull_b)[..., None]
-        seen = scale * against if scaled else against
-        lean = seen / xp.sqrt(total)
-        right = right + seen * (g_b / total)
-    common = None
-    if coupled:
-        common = scale[..., None] * _columns_of_mean(problems, chosen, prepared, a)
-    solved = _solve(problems, _Matrix(S, diagonal, direction, lean, common), xp.stack([right, slope], axis=-1))
-    solved = scale[..., None] * solved if scaled else solved
+        lean = scale * against / xp.sqrt(total), signed / xp.sqrt(total)
+        right = right + scale * against * (g_b / total)
+    common = _columns_of_mean(problems, chosen, prepared, scale, a) if coupled else None
+    metric = None
+    if problems.root_rows is not None:
+        weight = chosen(problems.own_curvature(prepared.similarity))[:, None, None, None]
+        metric = weight * _active_metric(problems, chosen, prepared, a)
+    matrix = _Matrix(rows, metric, scale, diagonal, direction, lean, common)
+    solve = _solve_through_trials if _is_through_trials(problems, m) else _solve
+    solved, bent = solve(problems, matrix, xp.stack([right, slope], axis=-1))
     dw, tangent = solved[..., 0], solved[..., 1]
-    bent = xp.matmul(hessian, dw[..., None])[..., 0]
     db = xp.zeros_like(solved[..., 0, :])
     if problems.fit_intercept:
         g_b = xp.concat([g_b, xp.zeros_like(g_b)], axis=-1)
@@ -249,16 +246,18 @@ def _solve_batch(
     return rows, xp.reshape(xp.matrix_transpose(db), (M, 2 * T))
 
 
-def _columns_of_mean(problems: StackedProblems, chosen: Callable, prepared: Prepared, a: int) -> Array:
-    """√(2 similarity / T) R_t' on at most a active groups, (M, T, m, c): what couples subjects through their mean."""
+def _columns_of_mean(problems: StackedProblems, chosen: Callable, prepared: Prepared, scale: Array, a: int) -> Array:
+    """What couples subjects through their mean: √(2 similarity / T) R_t' on at most a active groups, (M, T, m, c).
+
+    Times the scale R of the coordinates. Without a metric that is diagonal, (M, T, m).
+    """
     xp, T, m = problems.xp, problems.T, a * problems.r
+    weight = xp.sqrt(2 * chosen(prepared.similarity) / T)[:, None, None]
     if problems.root_rows is None:
-        columns = xp.eye(m, dtype=prepared.root.dtype, device=prepared.root.device)
-    else:
-        roots = xp.reshape(problems.root_rows, (problems.B * T * (problems.G + 1), -1))
-        columns = xp.take(roots, xp.reshape(chosen(prepared.trial_rows)[..., :a], (-1,)), axis=0)
-        columns = xp.reshape(columns, (-1, T, m, problems.root_rows.shape[-1]))
-    return xp.sqrt(2 * chosen(prepared.similarity) / T)[:, None, None, None] * columns
+        return weight * scale
+    roots = xp.reshape(problems.root_rows, (problems.B * T * (problems.G + 1), -1))
+    columns = xp.take(roots, xp.reshape(chosen(prepared.trial_rows)[..., :a], (-1,)), axis=0)
+    return (weight * scale)[..., None] * xp.reshape(columns, (-1, T, m, problems.root_rows.shape[-1]))
 
 
 def _active_metric(problems: StackedProblems, chosen: Callable, prepared: Prepared, a: int) -> Array:
@@ -272,42 +271,89 @@ def _active_metric(problems: StackedProblems, chosen: Callable, prepared: Prepar
 
 
 class _Matrix(NamedTuple):
-    """blockdiag_t(S_t + diagonal_t − lean_t lean_t') − Σ_g k_g k_g' − common common', k_g = direction on group g.
+    """blockdiag_t(R (Z (I − u u')Z' + N) R + diagonal) − Σ_g k_g k_g' − common common', R = diag(scale).
 
-    S (M, T, m, m), the others (M, T, m); common (M, T, m, c), what couples subjects through their mean, or None; lean
-    is what eliminating the intercepts leaves, or None.
+    Attributes
+    ----------
+    rows : array of shape (M, T, m, n)
+        Z, the trials times √(2p) of those inside the margin.
+    metric : array of shape (M, T, m, m), or None
+        N, the curvature of similarity and ridge term where there is a metric.
+    scale, diagonal, direction : arrays of shape (M, T, m)
+        k_g is the direction on group g, over all subjects.
+    lean : pair of arrays of shapes (M, T, m) and (M, T, n), or None
+        R Z u and u, of length 1: eliminating the intercepts leaves −R Z u u'Z'R.
+    common : array of shape (M, T, m, c) or (M, T, m), or None
+        What couples subjects through their mean; a diagonal matrix in the second case.
     """
 
-    S: Array
+    rows: Array
+    metric: Array | None
+    scale: Array
     diagonal: Array
     direction: Array
-    lean: Array | None
+    lean: tuple[Array, Array] | None
     common: Array | None
 
 
-def _solve(problems: StackedProblems, matrix: _Matrix, right: Array) -> Array:
-    """Solve a batch of systems with right-hand sides (M, T, m, k)."""
+def _solve(problems: StackedProblems, matrix: _Matrix, right: Array) -> tuple[Array, Array]:
+    """Solve a batch of systems with right-hand sides (M, T, m, k); return R x, and Z Z' times the first of them.
+
+    One subject: all in one matrix. Several: one matrix each; what couples them by a Schur complement.
+    """
     xp = problems.xp
-    M, T, m, _ = right.shape
+    hessian = S = xp.matmul(matrix.rows, xp.matrix_transpose(matrix.rows))
+    if matrix.metric is not None:
+        S = S + matrix.metric
+    if _is_scaled(problems):
+        S = S * matrix.scale[..., :, None] * matrix.scale[..., None, :]
+    directions = _directions(problems, matrix.direction)
+    columns = [] if matrix.lean is None else [matrix.lean[0][..., None]]
+    if problems.T == 1 and directions is not None:
+        columns.append(directions)
+    S = less_square(S, columns) if columns else xp.asarray(S, copy=True)
+    S = add_to_diagonal(S, matrix.diagonal)
+    if problems.T == 1:
+        solved = solve_posdef(S, right)
+    else:
+        solved = solve_coupled(FactorisedBlocks(S), directions, matrix.common, right)
+    solved = matrix.scale[..., None] * solved
+    return solved, xp.matmul(hessian, solved[..., :1])[..., 0]
+
+
+def _solve_through_trials(problems: StackedProblems, matrix: _Matrix, right: Array) -> tuple[Array, Array]:
+    """As `_solve`, by matrices of the size of the trials of a subject."""
+    xp, rows = problems.xp, matrix.rows
+    Z = matrix.scale[..., None] * rows if _is_scaled(problems) else rows
+    if matrix.lean is not None:
+        Z = Z - matrix.lean[0][..., None] * matrix.lean[1][:, :, None, :]
+    blocks = BlocksThroughTrials(matrix.diagonal, Z)
+    solved = solve_coupled(blocks, _directions(problems, matrix.direction), matrix.common, right)
+    solved = matrix.scale[..., None] * solved
+    return solved, xp.matmul(rows, xp.matmul(xp.matrix_transpose(rows), solved[..., :1]))[..., 0]
+
+
+def _is_through_trials(problems: StackedProblems, m: int) -> bool:
+    """Whether systems of several subjects with m coordinates each are solved through the trials.
+
+    Not with a metric, nor where coordinates may have no curvature but that of the trials and the damping: the
+    unpenalised ones, and those of an ℓ1 norm.
+    """
+    if problems.T == 1 or problems.root_rows is not None or problems.has_free or problems.single_atoms:
+        return False
+    return m >= THROUGH_TRIALS_OF_SUBJECTS * problems.n
+
+
+def _is_scaled(problems: StackedProblems) -> bool:
+    """Whether the scale of coordinates is anything but 1, or 0 where all trials are zero."""
+    return 1 < problems.q < 2 or (problems.single_atoms and problems.T > 1)
+
+
+def _directions(problems: StackedProblems, direction: Array) -> Array | None:
+    """Return k_g of every group in a column of its own, (M, T, m, a); None where the penalty has none."""
+    if not problems.penalty.is_norm or problems.q <= 1:
+        return None
+    xp, (M, T, m) = problems.xp, direction.shape
     a = m // problems.r
-    S, diagonal, direction, lean, common = matrix
-    lean = [] if lean is None else [lean[..., None]]
-    directions = []
-    if problems.penalty.is_norm and problems.q > 1:
-        unit = xp.eye(a, dtype=S.dtype, device=S.device)[:, None, :]
-        directions = [xp.reshape(xp.reshape(direction, (M, T, a, problems.r, 1)) * unit, (M, T, m, a))]
-    # One subject: all in one matrix. Several: one matrix each; what couples them by a Schur complement.
-    columns = lean + directions if T == 1 else lean
-    S = S - _square(columns) if columns else xp.asarray(S, copy=True)
-    S = add_to_diagonal(S, diagonal)
-    if T == 1:
-        return solve_posdef(S, right)
-    if common is not None:
-        directions.append(common)
-    return solve_coupled(S, directions, right)
-
-
-def _square(columns: list[Array]) -> Array:
-    xp = namespace(columns[0])
-    V = xp.concat(columns, axis=-1) if len(columns) > 1 else columns[0]
-    return xp.matmul(V, xp.matrix_transpose(V))
+    unit = xp.eye(a, dtype=direction.dtype, device=direction.device)[:, None, :]
+    return xp.reshape(xp.reshape(direction, (M, T, a, problems.r, 1)) * unit, (M, T, m, a))

@@ -163,8 +163,7 @@ class _Turns:
         """Wait for the turn of this thread."""
         turn = threading.Event()
         with self._lock:
-            has_stack = hasattr(self._own, "size")
-            self._queues[has_stack].append((self._size, turn))
+            self._queues[0 if self.is_beginning else 1].append((self._size, turn))
             self._call_next()
         turn.wait()
 
@@ -174,8 +173,17 @@ class _Turns:
             self._free += self._size
             self._call_next()
 
+    @property
+    def is_beginning(self) -> bool:
+        """Whether the fit of this thread is still to submit its first stack."""
+        return getattr(self._own, "is_beginning", True)
+
+    @is_beginning.setter
+    def is_beginning(self, value: bool) -> None:
+        self._own.is_beginning = value
+
     def set_bytes(self, trials: int) -> None:
-        """Tell between two turns how many bytes of trials the stack has that the fit of this thread submitted."""
+        """Tell between two turns how many bytes of trials the fit of this thread has."""
         self._own.size = 1 if trials >= _LARGE_BYTES else _LARGE_FITS
 
     @property
@@ -198,7 +206,8 @@ class _Batcher:
 
     def __init__(self, n_fits: int):
         self._change = threading.Condition()
-        self._fitting = n_fits
+        #: the fits that have not ended, and those of them that have not submitted a stack
+        self._fitting = self._beginning = n_fits
         self._waiting: list[_Request] = []
         self._being_solved: list[_Request] = []
         self._ready: list[list[_Request]] = []
@@ -227,6 +236,7 @@ class _Batcher:
             if known is not None:
                 return known
             self._submitted += 1
+            self._note_begun()
             first = self._unsolved.setdefault(request.key, request)
             if first is request:
                 self._waiting.append(request)
@@ -247,12 +257,21 @@ class _Batcher:
         """Count one fit as ``number`` fits from now on."""
         with self._change:
             self._fitting += number - 1
+            self._note_begun()
+            self._beginning += number
 
-    def end_fit(self) -> None:
-        """Count one fit less, because it has ended."""
+    def end_fit(self, is_continued: bool = False) -> None:
+        """Count one fit less, unless another one continues in its place; called in the thread of the fit."""
         with self._change:
-            self._fitting -= 1
+            self._fitting -= not is_continued
+            self._note_begun()
             self._change.notify()
+
+    def _note_begun(self) -> None:
+        """Note once that the fit of this thread has submitted a stack, or will submit none."""
+        if self.running.is_beginning:
+            self.running.is_beginning = False
+            self._beginning -= 1
 
     def run(self) -> None:
         """Solve the submitted stacks until all fits have ended; called by the thread that uses the device."""
@@ -289,13 +308,18 @@ class _Batcher:
         return sum(1 + len(request.same) for request in self._waiting)
 
     def _complete(self) -> tuple | None:
-        """Return a kind whose stacks fill a device, and of which no more seem to come; None: there is none."""
+        """Return a kind whose stacks fill a device, and of which no more seem to come; None: there is none.
+
+        When all fits have begun, the first kind that fills a device: there is more for the host to do, but only with
+        solutions.
+        """
         sizes: Counter[tuple] = Counter()
         for request in self._waiting:
             _, T, _, _, K = request.stack.shape
             sizes[request.kind] += T * K
         full = (kind for kind, size in sizes.items() if size >= _FULL)
-        return next((kind for kind in full if self._submitted - self._last_of[kind] >= _OTHERS), None)
+        patience = _OTHERS if self._beginning else 0
+        return next((kind for kind in full if self._submitted - self._last_of[kind] >= patience), None)
 
     def close(self, error: BaseException) -> None:
         """Raise an error in all fits: in those that wait now, and in those that submit a stack later."""
@@ -362,9 +386,8 @@ def _parts(batcher: _Batcher, tasks: Sequence[Callable[[], Any]]) -> list:
     def end_task() -> None:
         with lock:
             left[0] -= 1
-            last = not left[0]
-        if not last:
-            batcher.end_fit()
+            is_last = not left[0]
+        batcher.end_fit(is_continued=is_last)
 
     # The fit itself waits for its parts and submits nothing, so that the parts are counted in its place.
     batcher.split_fit(len(tasks))

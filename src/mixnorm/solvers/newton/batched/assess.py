@@ -42,7 +42,7 @@ def assess(
     xp = problems.xp
     look = problems.look(point)
     slopes = slopes_of(problems, look, aim.similarity)
-    value = value_of(look, aim)
+    value = value_of(problems, look, aim)
     gap = _gap(problems, look, point, slopes, aim)
     present = is_present(problems, look)
     better = is_progress(gap, progress.best, value, progress.lowest, problems.penalty.is_norm)
@@ -92,7 +92,7 @@ def _onward(problems: StackedProblems, paths: Paths, aim: Aim, stop: Array, arri
         aim.fresh | stop,
         xp.where(arrived, 0, aim.steps),
         1 - after / alpha,
-        expected_change(xp, similarity, similarity_after),
+        expected_change(xp, similarity, similarity_after) if problems.similar else aim.change,
     )
 
 
@@ -106,15 +106,16 @@ def _target(problems: StackedProblems, paths: Paths, place: Array) -> tuple[Arra
 def _gap(problems: StackedProblems, look: Look, point: Point, slopes: Slopes, aim: Aim) -> Array:
     """An estimate of the certificate's gap from what is at hand, (P,)."""
     xp = problems.xp
-    S1 = xp.sum(look.a, axis=(1, 2)) - 2 * aim.similarity * look.toward
-    S2 = look.loss + aim.similarity * look.spread
+    S1, S2 = xp.sum(look.a, axis=(1, 2)), look.loss
+    if problems.similar:
+        S1, S2 = S1 - 2 * aim.similarity * look.toward, S2 + aim.similarity * look.spread
     dual = xp.where(problems.penalised, slopes.dual_norms, 0.0)
     ratios = dual / problems.safe_beta / aim.alpha[:, None]
     if problems.penalty.is_norm:
         ratio = xp.max(ratios, axis=1)
     else:
         S2, ratio = S2 + xp.sum(ratios * dual, axis=1) / 2, xp.zeros_like(S1)
-    return gap_estimate(xp, value_of(look, aim), S1, S2, ratio, _lack(problems, look, point, slopes.descent))
+    return gap_estimate(xp, value_of(problems, look, aim), S1, S2, ratio, _lack(problems, look, point, slopes.descent))
 
 
 def _lack(problems: StackedProblems, look: Look, point: Point, descent: Array) -> Array:

@@ -28,12 +28,14 @@ def predicted(
 
     A problem stays where it is if it does not go on, or if its value at the next step would not be lower.
     """
-    goes_on = (onward.alpha != aim.alpha) | (onward.similarity != aim.similarity)
+    goes_on = onward.alpha != aim.alpha
+    if problems.similar:
+        goes_on = goes_on | (onward.similarity != aim.similarity)
     W, b = point.W + _without_crossings(problems, point.W, tangent.W), point.b + tangent.b
     there = Point(W, b, problems.scores(W[:, None, ...])[:, 0, ...])
     seen = problems.look(there)
     # Not true of a tangent that is not finite, from a matrix that was not positive definite.
-    lower = value_of(seen, onward) < value_of(look, onward)
+    lower = value_of(problems, seen, onward) < value_of(problems, look, onward)
     moved = lower & goes_on
     return _where(problems, moved, there, point), _where(problems, moved, seen, look)
 

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mixnorm.core.arrays import Array, like, namespace, positive_part
+from mixnorm.core.arrays import Array, like, positive_part
 from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import L1, vector_norm
 from mixnorm.core.problem import Stack
+from mixnorm.solvers.newton.batched.recorded import WithoutFills
 from mixnorm.solvers.newton.tuning import BATCHED, ENTRY_LENGTHS
 
 
@@ -59,7 +60,7 @@ class StackedProblems:
     """The B × K problems of a stack; see the module's docstring."""
 
     def __init__(self, stack: Stack):
-        self.xp = xp = namespace(stack.X)
+        self.xp = xp = WithoutFills.of(stack.X)
         self.B, self.T, self.n, d, self.K = stack.shape
         self.P = self.B * self.K
         self.fit_intercept, self.loss = stack.fit_intercept, stack.loss

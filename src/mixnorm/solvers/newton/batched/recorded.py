@@ -6,9 +6,10 @@ the host several times longer than the device; recorded as a CUDA graph they tak
 
 from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import Any
 
-from mixnorm.core.arrays import is_torch_array
+from mixnorm.core.arrays import Array, is_torch_array, like, namespace
 
 #: Names of the functions that have run in this process: what their first call initialises cannot be recorded.
 _RUN_BEFORE: set[str] = set()
@@ -47,6 +48,33 @@ class Recorded:
         if key not in self._tapes:
             self._tapes[key] = _Tape(self._function, args, self._pool)
         return self._tapes[key].replay(leaves)
+
+
+class WithoutFills:
+    """The array namespace of PyTorch, except that `where` with a number starts no kernel that fills an array with it.
+
+    In a step there are some fifty of them.
+    """
+
+    _NUMBERS = (0.0, 1.0, float("inf"))
+
+    def __init__(self, xp: ModuleType, reference: Array):
+        self._xp = xp
+        self._arrays = {number: like(reference, number) for number in self._NUMBERS}
+
+    @classmethod
+    def of(cls, reference: Array) -> Any:
+        """Return it for the device of an array of PyTorch; for other arrays their own namespace."""
+        xp = namespace(reference)
+        return cls(xp, reference) if is_torch_array(reference) else xp
+
+    def where(self, condition: Array, x: Array | float, y: Array | float) -> Array:
+        """As in the namespace."""
+        return self._xp.where(condition, *(self._arrays.get(v, v) if type(v) is float else v for v in (x, y)))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return everything else as it is in the namespace."""
+        return getattr(self._xp, name)
 
 
 class _Tape:

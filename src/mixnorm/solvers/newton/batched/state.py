@@ -132,9 +132,9 @@ def wide(values: Array) -> Array:
     return values[:, None, None, None]
 
 
-def descent(look: Look, similarity: Array) -> Array:
+def descent(problems: StackedProblems, look: Look, similarity: Array) -> Array:
     """Minus the gradient of the smooth part, (P, G, T, r)."""
-    return look.pull - 2 * wide(similarity) * look.mapped_back
+    return look.pull - 2 * wide(similarity) * look.mapped_back if problems.similar else look.pull
 
 
 def is_present(problems: StackedProblems, look: Look) -> Array:
@@ -142,19 +142,22 @@ def is_present(problems: StackedProblems, look: Look) -> Array:
     return (look.norms > 0) | problems.free if problems.penalty.is_norm else problems.penalised | problems.free
 
 
-def value_of(look: Look, aim: Aim) -> Array:
+def value_of(problems: StackedProblems, look: Look, aim: Aim) -> Array:
     """Objective of every problem, (P,)."""
-    return look.loss + aim.similarity * look.spread + aim.alpha * look.penalty
+    value = look.loss + aim.alpha * look.penalty
+    return value + aim.similarity * look.spread if problems.similar else value
 
 
 def slopes_of(problems: StackedProblems, look: Look, similarity: Array) -> Slopes:
     """Minus the gradient at some similarities, (P,), and its dual norms."""
-    down = descent(look, similarity)
+    down = descent(problems, look, similarity)
     return Slopes(down, problems.penalty.dual_norm(problems.blocks(down)[..., None])[..., 0])
 
 
 def gamma_of(problems: StackedProblems, similarity: Array) -> Array:
     """γ of the normal map, (P, atoms)."""
+    if not problems.similar and problems.ridge is None:
+        return BATCHED.gamma / problems.trace
     return BATCHED.gamma / (stiffness_of(problems, similarity) * problems.trace)
 
 

@@ -53,7 +53,7 @@ def enter(problems: StackedProblems, point: Point, look: Look, aim: Aim, enterin
     xp = problems.xp
     gamma = xp.where(entering, gamma_of(problems, aim.similarity), 0.0)
     threshold = gamma * aim.alpha[:, None] * problems.safe_beta
-    forward = problems.of_atoms(gamma) * descent(look, aim.similarity)
+    forward = problems.of_atoms(gamma) * descent(problems, look, aim.similarity)
     direction = _prox(problems, forward, threshold)
     change = problems.scores(direction[:, None, ...])
     lengths = problems.entry_lengths
@@ -103,7 +103,7 @@ def prepare(problems: StackedProblems, point: Point, look: Look, aim: Aim, dampi
     xp = problems.xp
     present = is_present(problems, look)
     bend = _penalty_bend(problems, point.W, look, aim, damping)
-    residual = bend.slope - descent(look, aim.similarity)
+    residual = bend.slope - descent(problems, look, aim.similarity)
     groups = problems.groups_with(present)
     order = xp.argsort(xp.astype(groups, xp.int8), axis=1, descending=True, stable=True)
     place = xp.argsort(order, axis=1)
@@ -133,7 +133,7 @@ def prepare(problems: StackedProblems, point: Point, look: Look, aim: Aim, dampi
         threshold,
         look.pull_b,
         aim.similarity,
-        value_of(look, aim),
+        value_of(problems, look, aim),
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mixnorm.core.intercept import solve_intercept
+from mixnorm.core.intercept import INTERCEPT_ROUNDING, solve_intercept
 from mixnorm.core.problem import Stack
 from mixnorm.solvers.newton.host.entry import enter, entering_atoms
 from mixnorm.solvers.newton.host.hessian import WorkingHessian
@@ -158,7 +158,10 @@ class Problem(Terms):
             if (np.abs(pull) <= 2e-15 * a.sum(axis=1)).all():
                 break
             slope = 2 * np.vecdot(self.p, a > 0)
-            point = Point(point.W, point.b + pull / np.where(slope > 0, slope, np.inf), point.Zw)
+            step = pull / np.where(slope > 0, slope, np.inf)
+            if (np.abs(step) <= INTERCEPT_ROUNDING * (1 + np.abs(point.b))).all():
+                break
+            point = Point(point.W, point.b + step, point.Zw)
             a = self.dual(point)
         else:
             if self.fit_intercept:  # seldom: the general method keeps it in a bracket

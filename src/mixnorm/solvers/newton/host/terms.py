@@ -81,6 +81,7 @@ class Terms:
         if self.factors is not None:
             self.bend = self.factors.evened(self.bend)
         self.trace = self.atoms.sums(self.bend)
+        self._twice = 2 * self.p
         #: 1/(4p), so that a²/(4p) is the weighted loss of a trial
         self._inverse = np.divide(0.25, self.p, where=self.p > 1e-300, out=np.zeros_like(self.p))
 
@@ -127,11 +128,17 @@ class Terms:
 
     def margins(self, point: Point) -> np.ndarray:
         """Signed scores, (T, n)."""
-        return point.Zw + self.y * point.b[:, None]
+        margins = self.y * point.b[:, None]
+        margins += point.Zw
+        return margins
 
     def dual(self, point: Point) -> np.ndarray:
         """The a of every trial at a point, (T, n)."""
-        return self.loss.dual_variable(self.margins(point), self.p)
+        a = self.margins(point)  # a new array, in which the rest is done: 2p max(0, 1 − m)
+        np.subtract(1.0, a, out=a)
+        np.maximum(a, 0.0, out=a)
+        a *= self._twice
+        return a
 
     def smooth_value(self, W: np.ndarray, a: np.ndarray) -> float:
         """Mean loss plus similarity and ridge term, a being the dual variable: a²/(4p) = p ℓ."""

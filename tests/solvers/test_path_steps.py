@@ -102,7 +102,7 @@ def penalty_matrix(curvature):
 def test_the_hessian_between_columns_that_were_added_in_any_order():
     rng = np.random.default_rng(0)
     Z, y, p = rng.standard_normal((1, 30, 6)), np.sign(rng.standard_normal((1, 30))), np.full((1, 30), 1 / 30)
-    hessian, inside = WorkingHessian(Z, y, p, True), rng.random((1, 30)) < 0.7
+    hessian, inside = WorkingHessian(Z * y[..., None], y, p, True), rng.random((1, 30)) < 0.7
     first = hessian.columns(np.array([4, 1]))
     hessian.at(np.ones_like(inside), first)  # computed before the others are known, and with other trials
     second = hessian.columns(np.array([0, 5, 3]))

@@ -88,7 +88,7 @@ class Predictor:
             return None
         if present.all():
             return 0.1 * tol, np.inf
-        _, n, d = self._problem.Z.shape
+        _, n, d = self._problem.X.shape
         is_near = moved.is_whole and moved.decrease <= PRESENT_FIRST * moved.position.value
         return None if n >= d or is_near else (PRESENT_FIRST, PRESENT_FIRST)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -133,7 +132,7 @@ def _solve_by_factors(problem: Problem, active: Active, inside, curvature: Curva
     order = places[layout[active.which]].ravel()
     whole = np.concatenate([np.arange(free), free + order])
     names = ("scale", "diagonal", "direction", "group")
-    ordered = replace(curvature, **{name: getattr(curvature, name)[:, order] for name in names})
+    ordered = curvature._replace(**{name: getattr(curvature, name)[:, order] for name in names})
     blocks = []
     for t, used in enumerate(inside):
         factors = problem.factors.of_subject(t, active.which)

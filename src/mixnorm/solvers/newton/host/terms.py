@@ -83,6 +83,8 @@ class Terms:
             self.bend = self.factors.evened(self.bend)
         self.trace = self.atoms.sums(self.bend)
         self._twice = 2 * self.p
+        #: γ of the normal map, and the curvature of similarity and ridge term for which it was computed
+        self._gamma, self._gamma_of = np.empty(0), np.nan
         #: 1/(4p), so that a²/(4p) is the weighted loss of a trial
         self._inverse = np.divide(0.25, self.p, where=self.p > 1e-300, out=np.zeros_like(self.p))
 
@@ -109,7 +111,10 @@ class Terms:
 
     def level(self, alpha: float) -> Level:
         """What an alpha makes of every atom."""
-        return Level(alpha * self.beta, HOST.gamma / np.maximum(self.stiffness() * self.trace, 1e-300))
+        if self._gamma_of != self.own_curvature:  # the same along a path
+            gamma = HOST.gamma / np.maximum(self.stiffness() * self.trace, 1e-300)
+            self._gamma_of, self._gamma = self.own_curvature, gamma
+        return Level(alpha * self.beta, self._gamma)
 
     def stiffness(self) -> np.ndarray:
         """How much stiffer the similarity term makes every atom, (atoms,): 1 without it."""

@@ -1,6 +1,6 @@
 """Two versions of the code in turns: one task, each version in a process of its own, seconds of CPU on one thread.
 
-    python benchmarks/in_turns.py path [--before COMMIT] [--turns 20]
+    python benchmarks/in_turns.py path [--before COMMIT] [--turns 20] [--seed 0]
     python benchmarks/in_turns.py path FOLDER FOLDER …
 
 The first compares the working tree with a commit, the second the packages in some folders.
@@ -31,10 +31,11 @@ def main():
     parser.add_argument("sources", nargs="*", type=Path, help="folders that contain the package mixnorm")
     parser.add_argument("--before", default="b5939ab", help="commit that is compared, where no folders are given")
     parser.add_argument("--turns", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0, help="of the trials; tiny has always the same")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work(options.task)
+        work(options.task, options.seed)
     elif options.sources:
         compare(options)
     else:
@@ -54,7 +55,7 @@ def unpacked(commit: str, folder: Path) -> Path:
 
 def compare(options) -> None:
     """Print the median seconds of every version."""
-    workers = [start(options.task, source.resolve()) for source in options.sources]
+    workers = [start(options, source.resolve()) for source in options.sources]
     found, grams = [[] for _ in workers], []
     for _ in range(options.turns):
         for worker, seconds in zip(workers, found, strict=True):
@@ -70,13 +71,13 @@ def compare(options) -> None:
         print(f"{source}: median {1e3 * median:.2f} ms, least {1e3 * min(seconds):.2f} ms, {median / gram:.1f} Gram")
 
 
-def start(task: str, source: Path) -> subprocess.Popen:
-    command = [sys.executable, __file__, task, str(source), "--worker"]
+def start(options, source: Path) -> subprocess.Popen:
+    command = [sys.executable, __file__, options.task, str(source), "--worker", "--seed", str(options.seed)]
     environment = os.environ | {"PYTHONPATH": str(source)}
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def work(task: str) -> None:
+def work(task: str, seed: int) -> None:
     """Run the task once for every line of the input."""
     import numpy as np
     from _problems import eeg_like
@@ -88,7 +89,7 @@ def work(task: str) -> None:
         X, y = rng.standard_normal((100, 16)), np.arange(100) % 2
         X[y == 1, :4] += 0.5
     else:
-        X, y = eeg_like(*SIZES.get(task.split("-")[0], (1000, 32, 8)), seed=0)
+        X, y = eeg_like(*SIZES.get(task.split("-")[0], (1000, 32, 8)), seed=seed)
     flat, tol = X.reshape(len(X), -1), TASKS[task]
     alpha = 0.01 if task == "tiny" else 0.1 * group_svc_path(X, y, alphas=1).alphas[0]
 

@@ -19,7 +19,7 @@ from mixnorm.solvers.newton.host.hessian import WorkingHessian
 from mixnorm.solvers.newton.host.kept import Kept
 from mixnorm.solvers.newton.host.predictor import Predictor
 from mixnorm.solvers.newton.host.single_system import SingleBlock, SingleTrialBlock
-from mixnorm.solvers.newton.host.state import Active
+from mixnorm.solvers.newton.host.state import Active, Point
 from mixnorm.solvers.newton.host.step import _Move, _straight
 from mixnorm.solvers.newton.host.system import Curvature, PairsWithin
 
@@ -102,7 +102,7 @@ def penalty_matrix(curvature):
 def test_the_hessian_between_columns_that_were_added_in_any_order():
     rng = np.random.default_rng(0)
     Z, y, p = rng.standard_normal((1, 30, 6)), np.sign(rng.standard_normal((1, 30))), np.full((1, 30), 1 / 30)
-    hessian, inside = WorkingHessian(Z, y, p, True), rng.random((1, 30)) < 0.7
+    hessian, inside = WorkingHessian(Z * y[..., None], y, p, True), rng.random((1, 30)) < 0.7
     first = hessian.columns(np.array([4, 1]))
     hessian.at(np.ones_like(inside), first)  # computed before the others are known, and with other trials
     second = hessian.columns(np.array([0, 5, 3]))
@@ -113,6 +113,25 @@ def test_the_hessian_between_columns_that_were_added_in_any_order():
     np.testing.assert_allclose(own, 2 / 30 * both[:, [5, 2]].T @ both[:, [5, 2]], rtol=1e-12)
     _, across = hessian.beside(inside, first, second)
     np.testing.assert_allclose(across[1:], expected[1:].T, rtol=1e-12)
+
+
+def test_the_trials_are_read_where_they_are_and_not_changed():
+    X, y = eeg_like(np.random.default_rng(0))
+    X = X.reshape(len(X), -1)
+    stack = Stack.single(
+        X,
+        y,
+        sample_weight=np.ones((len(X), 1)),
+        group_weights=np.ones((6, 1)),
+        groups=Groups.from_channels(list("abcdef"), 4),
+        penalty=GroupNorm(2.0),
+    )
+    X.flags.writeable = False
+    problem = Problem(stack, 0, 0)
+    assert np.shares_memory(problem.X, X)
+    point, _ = problem.solve(0.05, Point.zero(*problem.X.shape), 1e-8, 100)
+    assert point.W.any()
+    np.testing.assert_allclose(point.Zw, y * (X @ point.W[0])[None], rtol=1e-10, atol=1e-12)
 
 
 def test_entering_while_present_groups_adapt_saves_steps(monkeypatch):

@@ -391,7 +391,7 @@ def test_working_hessian_is_the_formula_whatever_came_before(sequence, fit_inter
     n, d = 15, 7
     y = np.where(rng.random((T, n)) < 0.5, -1.0, 1.0)
     Z, p = rng.standard_normal((T, n, d)) * y[..., None], rng.uniform(0, 1, (T, n))
-    hessian = WorkingHessian(Z, y, p, fit_intercept)
+    hessian = WorkingHessian(Z * y[..., None], y, p, fit_intercept)
     inside = np.zeros((T, n), dtype=bool)
     for features, share in sequence:
         features = np.array(features)

@@ -12,6 +12,8 @@ from mixnorm.core.where_when import SensorsAndWindows
 
 #: A sum this small beside the sum of its terms' sizes is rounding.
 _ROUNDING = 1e-14
+#: A step of an intercept by no more than this share of 1 + |b| is rounding: margins near 1 are known no better.
+INTERCEPT_ROUNDING = 2 * 2.0**-52
 _PLAIN_ITER = 6  # nearly always enough from a good start, and then no bracket is needed
 # far more than halving the bracket needs for all digits of a float
 _MAX_ITER = 200
@@ -29,11 +31,19 @@ def alpha_max(stack: Stack) -> Array:
     W, _, scores = polish(stack, *stack.start())
     a = stack.dual_variable(scores)
     largest = _largest_ratio(stack, stack.descent(W, a))
-    # The exact size of the rounding needs a copy of X; mostly a bound of it is enough.
-    if not (stack.penalty.is_separable and bool(xp.all(largest > _ROUNDING * _bound_of_ratio(stack, a)))):
-        rounding = _ROUNDING * _largest_ratio(stack, matmul_transposed(xp.abs(stack.X), a))
-        largest = xp.where(largest > rounding, largest, 0.0)
-    return conditioned.original_alphas(largest)
+    return conditioned.original_alphas(xp.where(_is_rounding(stack, a, largest), 0.0, largest))
+
+
+def _is_rounding(stack: Stack, a: Array, largest: Array) -> Array:
+    """Whether the largest ratio of X'(a∘y), (B, K), is no more than the rounding of the sums over trials."""
+    xp = namespace(a)
+    # No sum has larger terms than these. That mostly settles it, without |X|, which is a copy of all trials.
+    size = xp.maximum(xp.max(stack.X), -xp.min(stack.X))
+    shape = (*a.shape[:2], stack.X.shape[-1], a.shape[-1])
+    bound = xp.broadcast_to(size * xp.sum(a, axis=2, keepdims=True), shape)
+    if bool(xp.all(largest > _ROUNDING * _largest_ratio(stack, bound))):
+        return xp.zeros_like(largest, dtype=xp.bool)
+    return largest <= _ROUNDING * _largest_ratio(stack, matmul_transposed(xp.abs(stack.X), a))
 
 
 def polish(stack: Stack, W: Array, b: Array) -> tuple[Array, Array, Array]:
@@ -102,8 +112,9 @@ def _newton(
             low, high = xp.where(pull > 0, b, low), xp.where(pull < 0, b, high)
             # Halved also where the step ends on the bracket: from end to end and back it would go forever.
             step = xp.where((step == b) | ((step > low) & (step < high)), step, (low + high) / 2)
-        # below that is the rounding of the sum itself, on which dozens of iterations would be spent
-        still = (xp.abs(pull) > 2e-15 * xp.sum(a, axis=-2)) & (step != b)
+        # below that is rounding, of the sum itself or of the margins, on which dozens of iterations would be spent
+        is_visible = xp.abs(step - b) > INTERCEPT_ROUNDING * (1 + xp.abs(b))
+        still = (xp.abs(pull) > 2e-15 * xp.sum(a, axis=-2)) & is_visible
         b = xp.where(still, step, b)
         if not bool(xp.any(still)):
             break
@@ -116,15 +127,6 @@ def _bracket(scores: Array, y: Array, weight: Array) -> tuple[Array, Array]:
     # the b at which a trial's margin is exactly 1
     edge = xp.where(weight > 0, y - scores, 0.0)
     return xp.min(edge, axis=-2), xp.max(edge, axis=-2)
-
-
-def _bound_of_ratio(stack: Stack, a: Array) -> Array:
-    """A bound of max_g ‖(|X|'a)_g‖_{q*} / β_g that needs no copy of X, (B, K): ‖X‖ ‖a‖ over the least β."""
-    xp = namespace(a)
-    weights = xp.where(stack.penalised, stack.group_weights, float("inf"))
-    flat = xp.reshape(stack.X, (stack.X.shape[0], 1, -1))
-    size = xp.sqrt(xp.matmul(flat, xp.matrix_transpose(flat))[:, 0, :])
-    return size * xp.sqrt(xp.sum(a**2, axis=(1, 2))) / xp.min(weights, axis=1)
 
 
 def _largest_ratio(stack: Stack, v: Array) -> Array:

@@ -72,15 +72,15 @@ class PenaltyCurvature(NamedTuple):
 def penalty_curvature(xp: ModuleType, q: float, w: Array, atoms: AtomValues) -> PenaltyCurvature:
     """Return the gradient and the curvature of the ℓ1-ℓq norm at w; q = 1 has no curvature."""
     expand, bent = atoms.expand, (atoms.tau > 0) & (atoms.norm > 0)
-    norm = xp.where(bent, atoms.norm, 1.0)
-    unit = xp.where(expand(bent), w / expand(norm), 0.0)
+    norm = xp.where(bent, atoms.norm, float("inf"))  # whatever is divided by it is 0 at the other atoms
+    unit = w / expand(norm)
     slope = direction = unit  # the same for q = 2, and for ℓ1, where it is the sign
     scale = None
     if 1 < q < 2:
         ratio, sign = xp.abs(unit), xp.sign(unit)
         slope, direction = sign * ratio ** (q - 1), sign * ratio ** (q / 2)
         scale = xp.where(expand(bent), ratio ** (1 - q / 2), 1.0)
-    weight = xp.where(bent, xp.minimum((q - 1) * atoms.tau / norm, STIFFEST * atoms.trace), 0.0)
+    weight = xp.minimum((q - 1) * atoms.tau / norm, STIFFEST * atoms.trace)
     return PenaltyCurvature(expand(atoms.tau) * slope, direction, scale, weight, bent)
 
 

@@ -50,12 +50,12 @@ class Atoms:
 
     def value(self, values: np.ndarray, weight: np.ndarray) -> float:
         """Penalty, with one weight per atom; an infinite weight costs nothing where an atom is zero."""
-        return self.value_of(self.norms(values), weight)
+        norms = self.norms(values)
+        return self.value_of(norms, np.where(norms > 0, weight, 0.0))
 
     def value_of(self, norms: np.ndarray, weight: np.ndarray) -> float:
-        """The same from the norms of the atoms."""
-        paid = np.where(norms > 0, weight, 0.0)
-        return float(np.vdot(paid, norms) if self.penalty.is_norm else np.vdot(paid, norms**2) / 2)
+        """Penalty from the norms of the atoms, with finite weights."""
+        return float(np.vdot(weight, norms) if self.penalty.is_norm else np.vdot(weight, norms**2) / 2)
 
     def gradient(self, values: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Gradient of the penalty, with one weight per atom; 0 where an atom is zero."""
@@ -72,8 +72,7 @@ class Atoms:
             return np.copysign(np.maximum(np.abs(values) - threshold[self.label], 0.0), values) * self.mask
         if self.q == 2:
             norms = self.norms(values)
-            keep = norms > threshold
-            return values * np.where(keep, 1 - threshold / np.where(keep, norms, 1.0), 0.0)[self.label]
+            return values * (np.maximum(norms - threshold, 0.0) / np.where(norms > 0, norms, 1.0))[self.label]
         shrunk = self.penalty.prox(self._blocks(values), threshold[:, None])[..., 0]
         out = np.zeros(values.size + 1)
         out[self._slots] = shrunk
@@ -90,6 +89,11 @@ class Atoms:
 
     def _blocks(self, values: np.ndarray) -> np.ndarray:
         return np.append(values.ravel(), 0.0)[self._slots][..., None]
+
+
+def are_equal(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two vectors are the same; faster than `numpy.array_equal`."""
+    return len(one) == len(other) and not np.count_nonzero(one != other)
 
 
 def padded_members(label: np.ndarray, n_labels: int) -> np.ndarray:

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from mixnorm.core.intercept import solve_intercept
+from mixnorm.core.intercept import INTERCEPT_ROUNDING, solve_intercept
 from mixnorm.core.problem import Stack
+from mixnorm.solvers.newton.host.atoms import are_equal
 from mixnorm.solvers.newton.host.entry import enter, entering_atoms
 from mixnorm.solvers.newton.host.hessian import WorkingHessian
 from mixnorm.solvers.newton.host.kept import Kept
@@ -37,15 +38,15 @@ class Problem(Terms):
 
     def __init__(self, stack: Stack, i: int, k: int):
         super().__init__(stack, i, k)
-        T, n, d = self.Z.shape
-        self.hessian = WorkingHessian(self.Z, self.y, self.p, self.fit_intercept)
+        T, n, d = self.X.shape
+        self.hessian = WorkingHessian(self.X, self.y, self.p, self.fit_intercept)
         self._active: Active | None = None
         self._look: Look | None = None
         self._look_similarity = 0.0
         self.is_tiny = self.atom_of.size <= TINY and n >= 4 * d
         self._may_jump = self.is_tiny or (T == 1 and self.q == 2 and n >= PLENTY * d)
         #: whether groups enter at a minimum (`mixnorm.solvers.newton.host.entry`)
-        self.enters_precisely = T == 1 and self.q == 2 and self.penalty.is_norm and self.Z.size >= PRECISE_ENTRY
+        self.enters_precisely = T == 1 and self.q == 2 and self.penalty.is_norm and self.X.size >= PRECISE_ENTRY
         self.damping = DAMPING
         #: the last matrix that was factorised, where it may serve again, for a step or for groups that enter
         self.kept: Kept | None = None
@@ -65,13 +66,13 @@ class Problem(Terms):
         point, top = self._zero_model(point)
         if self._may_jump and alpha >= NEAR * top:
             return point, 0
-        few_trials = self.p.shape[1] < self.Z.shape[2]
+        few_trials = self.p.shape[1] < self.X.shape[2]
         is_fine = 1 < self.q < 2 and (alpha < FAINT * top or (self.q < 1.2 and few_trials))
         return self._go_down(top, alpha, point, HOST.fine if is_fine else HOST.coarse, max_iter)
 
     def restart(self, alpha: float, max_iter: int) -> tuple[Point, int]:
         """From the zero model go down the fine path to near alpha, with any penalty: slow, but it seldom fails."""
-        point, top = self._zero_model(Point.zero(*self.Z.shape))
+        point, top = self._zero_model(Point.zero(*self.X.shape))
         if not self.penalty.is_norm:
             top = float(self.trace.max())  # from here on the penalty has more curvature than the loss
         return self._go_down(top, alpha, point, HOST.fine, max_iter)
@@ -155,10 +156,13 @@ class Problem(Terms):
         """Solve the intercepts exactly; return the point and its dual variable, (T, n)."""
         for _ in range(INTERCEPT_STEPS if self.fit_intercept else 0):
             pull = np.vecdot(a, self.y)
-            if (np.abs(pull) <= 2e-15 * a.sum(axis=1)).all():
+            if not np.count_nonzero(np.abs(pull) > 2e-15 * a.sum(axis=1)):
                 break
             slope = 2 * np.vecdot(self.p, a > 0)
-            point = Point(point.W, point.b + pull / np.where(slope > 0, slope, np.inf), point.Zw)
+            step = pull / np.where(slope > 0, slope, np.inf)
+            if not np.count_nonzero(np.abs(step) > INTERCEPT_ROUNDING * (1 + np.abs(point.b))):
+                break
+            point = Point(point.W, point.b + step, point.Zw)
             a = self.dual(point)
         else:
             if self.fit_intercept:  # seldom: the general method keeps it in a bracket
@@ -169,9 +173,9 @@ class Problem(Terms):
 
     def present(self, point: Point) -> np.ndarray:
         """Atoms that are not zero, or never are."""
-        present = np.zeros(len(self.beta), dtype=bool)
-        present[self.atom_of[point.W != 0]] = True
-        present |= self.beta == 0
+        present = self.atoms.sums(point.W != 0) > 0
+        if not self._all_penalised:
+            present |= self.beta == 0
         if not self.penalty.is_norm:
             present |= np.isfinite(self.beta)
         return present
@@ -224,7 +228,7 @@ class Problem(Terms):
     def activate(self, present: np.ndarray) -> Active:
         """Return the coordinates of the present atoms; the same object as long as the atoms are the same."""
         which = present.nonzero()[0]
-        if self._active is None or not np.array_equal(which, self._active.which):
+        if self._active is None or not are_equal(which, self._active.which):
             mask = present[self.atom_of]
             features = np.flatnonzero(mask.any(axis=0))
             columns = self.hessian.columns(features)

@@ -50,15 +50,15 @@ def entering_atoms(problem: Problem, present: np.ndarray, dual_norms: np.ndarray
         return outside
     asking = outside[np.argsort(-dual_norms[outside] / tau[outside], kind="stable")]
     if problem.q > 1:
-        limit = HOST.entry_limit(problem.Z.shape[1] / problem.Z.shape[2])
+        limit = HOST.entry_limit(problem.X.shape[1] / problem.X.shape[2])
         return asking[: int(number_to_enter(np, limit, present.sum()))]
     return _unlike(problem, asking if problem.is_tiny else asking[: HOST.coefficients_at_once])
 
 
 def _unlike(problem: Problem, coefficients: np.ndarray) -> np.ndarray:
     """Those of some coefficients, in order, that resemble none before them: columns of low correlation."""
-    subject, feature = np.divmod(coefficients, problem.Z.shape[2])
-    columns = problem.Z[subject, :, feature] * np.sqrt(problem.p[subject])
+    subject, feature = np.divmod(coefficients, problem.X.shape[2])
+    columns = problem.X[subject, :, feature] * np.sqrt(problem.p[subject])
     columns /= np.maximum(np.linalg.norm(columns, axis=1, keepdims=True), 1e-300)
     alike = (np.abs(columns @ columns.T) > ALIKE).tolist()
     kept: list[int] = []
@@ -73,7 +73,7 @@ def enter(problem: Problem, look: Look, entering: np.ndarray, level: Level) -> P
     point, (tau, gamma) = look.point, level
     chosen = np.zeros(len(tau), dtype=bool)
     chosen[entering] = True
-    _, n, d = problem.Z.shape
+    _, n, d = problem.X.shape
     if problem.enters_precisely:
         found = _with_present(problem, look, chosen, tau)
         if found is not None:
@@ -118,7 +118,8 @@ def _with_present(problem: Problem, look: Look, chosen: np.ndarray, tau: np.ndar
 def _beside(problem: Problem, kept: Kept, features: np.ndarray) -> Beside:
     """Some absent features beside the coordinates of a kept matrix, with the trials inside for which it was made."""
     if isinstance(kept.block, SingleTrialBlock):
-        beside = kept.block.beside(problem.Z[0][kept.inside[0]].take(features, axis=1).T)
+        inside = kept.inside[0]
+        beside = kept.block.beside(problem.X[0][inside].take(features, axis=1).T * problem.y[0, inside])
     else:
         columns = problem.hessian.columns(features)
         beside = kept.block.beside(*problem.hessian.beside(kept.inside, kept.active.columns, columns))

@@ -10,21 +10,22 @@ _TRIALS_AT_ONCE = 256
 class WorkingHessian:
     """2 Z' diag(p·[m < 1]) Z of every subject on a growing set of known columns.
 
-    Z holds the trials times their labels. The first known column is the intercept's (the labels themselves) where
+    Z are the trials times their labels. The first known column is the intercept's (the labels themselves) where
     there is one. Adding columns costs O(n · new · known), a trial that crosses the margin O(known²), so that
     along a path the Hessian is never computed twice. Only the upper triangle is kept: BLAS then does half the work.
 
     Parameters
     ----------
-    Z : ndarray of shape (T, n, d)
+    X : ndarray of shape (T, n, d)
+        The trials.
     y, p : ndarrays of shape (T, n)
         Labels and relative weights.
     fit_intercept : bool
     """
 
-    def __init__(self, Z: np.ndarray, y: np.ndarray, p: np.ndarray, fit_intercept: bool):
-        T, n, d = Z.shape
-        self._Z, self._root = Z, np.sqrt(2 * p)
+    def __init__(self, X: np.ndarray, y: np.ndarray, p: np.ndarray, fit_intercept: bool):
+        T, n, d = X.shape
+        self._X, self._root = X, np.sqrt(2 * p)
         self._inside = np.zeros((T, n), dtype=bool)
         self.n_free = self._n_known = int(fit_intercept)
         self._place, self._features = np.full(d, -1), np.empty(0, dtype=int)
@@ -42,9 +43,10 @@ class WorkingHessian:
         if not len(new):
             return places
         known = slice(self._n_known, self._n_known + len(new))
-        for first in range(0, self._Z.shape[1], _TRIALS_AT_ONCE):
+        for first in range(0, self._X.shape[1], _TRIALS_AT_ONCE):
             some = slice(first, first + _TRIALS_AT_ONCE)
-            self._rows[:, known, some] = self._Z[:, some].take(new, axis=2).transpose(0, 2, 1)
+            columns = self._X[:, some].take(new, axis=2).transpose(0, 2, 1)
+            np.multiply(columns, self._y[:, None, some], out=self._rows[:, known, some])
         self._place[new] = np.arange(known.start, known.stop)
         self._features = np.concatenate([self._features, new])
         self._n_known = known.stop
@@ -119,12 +121,15 @@ class WorkingHessian:
         self._inside = inside.copy()
 
     def _trials(self, t: int, some: np.ndarray) -> np.ndarray:
-        """Some trials of a subject times the roots of their weights, (trials, columns whose values are computed)."""
+        """Some trials of a subject times the roots of their weights, (trials, columns whose values are computed).
+
+        Without their labels, whose squares are 1.
+        """
         known = self._values.shape[1]
         part = np.empty((len(some), known))
-        part[:, : self.n_free] = self._y[t].take(some)[:, None]
+        part[:, : self.n_free] = 1.0
         # whole trials first: numbers that are close in memory are gathered several times faster
-        part[:, self.n_free :] = self._Z[t].take(some, axis=0).take(self._features[: known - self.n_free], axis=1)
+        part[:, self.n_free :] = self._X[t].take(some, axis=0).take(self._features[: known - self.n_free], axis=1)
         part *= self._root[t].take(some)[:, None]
         return part
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mixnorm.solvers.newton.host.atoms import are_equal
 from mixnorm.solvers.newton.host.single_system import SingleBlock, SingleTrialBlock
 from mixnorm.solvers.newton.host.state import Active
 from mixnorm.solvers.newton.tuning import KEPT_DECREASE, KEPT_TRIALS
@@ -45,11 +46,11 @@ class Kept:
 
     def is_of(self, present: np.ndarray) -> bool:
         """Whether the matrix is that of the present atoms, a mask over all atoms."""
-        return np.array_equal(self.active.which, present.nonzero()[0])
+        return are_equal(self.active.which, present.nonzero()[0])
 
     def serves(self, active: Active, tau: np.ndarray, inside: np.ndarray) -> bool:
         """Whether the coordinates and thresholds are the same, and few trials have crossed the margin."""
-        if not self.is_near or self.active is not active or not np.array_equal(self.tau, tau):
+        if not self.is_near or self.active is not active or not are_equal(self.tau, tau):
             return False
         return int(np.count_nonzero(inside != self.inside)) <= KEPT_TRIALS * len(active.features)
 

@@ -49,12 +49,13 @@ class Line:
         """First and second derivative at s."""
         margins = self.margins + s * self.change
         slope = self.price + self.bend * s - np.vdot(self.loss.dual_variable(margins, self.p), self.change)
-        bend = self.bend + np.vdot(self.p * self.loss.curvature(margins), self._square)
+        bend = self.bend + np.vdot(margins < 1, self._curvatures)
         return float(slope), float(bend)
 
     @cached_property
-    def _square(self) -> np.ndarray:
-        return self.change**2
+    def _curvatures(self) -> np.ndarray:
+        """Second derivative of every trial's loss where it is inside the margin."""
+        return 2 * self.p * self.change**2
 
 
 def least_ahead(line: Line, price: float) -> float:

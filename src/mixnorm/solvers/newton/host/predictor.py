@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mixnorm.solvers.newton.host.descent import Problem
-from mixnorm.solvers.newton.host.state import Look, Point, Position
+from mixnorm.solvers.newton.host.state import Point, Position
 from mixnorm.solvers.newton.host.step import Moved, newton_step
 from mixnorm.solvers.newton.tuning import LEAVES, PRESENT_FIRST
 
@@ -88,7 +88,7 @@ class Predictor:
             return None
         if present.all():
             return 0.1 * tol, np.inf
-        _, n, d = self._problem.Z.shape
+        _, n, d = self._problem.X.shape
         is_near = moved.is_whole and moved.decrease <= PRESENT_FIRST * moved.position.value
         return None if n >= d or is_near else (PRESENT_FIRST, PRESENT_FIRST)
 
@@ -147,8 +147,7 @@ class Predictor:
         short, was_short = (1 - problem.margins(at) for at in (point, here))
         expected = (short > 0) | ((was_short > 0) & (short > -LEAVES * was_short))
         a = np.where(expected, 2 * problem.p * short, 0.0)
-        look = Look(point, a, problem.descent(point, a), np.empty(0))
-        position = Position(point, value, a, look)
+        position = Position(point, value, a, None)
         moved = newton_step(problem, position, problem.activate(problem.present(point)), problem.level(alpha))
         if moved is None:
             problem.damping = damping  # the prediction failed, not Newton's method

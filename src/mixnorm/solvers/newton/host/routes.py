@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,7 +59,7 @@ def direction(
 def _block(problem: Problem, active: Active, inside, curvature: Curvature) -> SingleBlock | SingleTrialBlock | None:
     """One subject's Newton matrix, factorised by whichever route is cheaper; None: by the factors of its metric."""
     m, trials = len(active.features) + problem.hessian.n_free, inside[0]
-    n, has_metric = trials.sum(), problem.metric is not None and problem.own_curvature > 0
+    n, has_metric = np.count_nonzero(trials), problem.metric is not None and problem.own_curvature > 0
     if not has_metric and m > THROUGH_TRIALS * n and problem.q > 1:
         return SingleTrialBlock(active.trials(0, trials), problem.p[0, trials], curvature)
     if has_metric and problem.factors is not None and m > THROUGH_FACTORS * n:
@@ -110,7 +109,7 @@ def _solve_coupled(problem: Problem, active: Active, inside, curvature: Curvatur
 
 def _solve_with_metric(problem: Problem, active: Active, inside, curvature: Curvature, rhs: np.ndarray) -> np.ndarray:
     """Solve the Newton system of several subjects compared by a metric, by whichever route is cheaper."""
-    d, m, n = problem.Z.shape[2], rhs.shape[1], inside.sum(axis=1).max()
+    d, m, n = problem.X.shape[2], rhs.shape[1], inside.sum(axis=1).max()
     if problem.factors is not None and n * (n * (m + d) + d * d) < m * (m * m / 3 + m * d + d * d):
         return _solve_by_factors(problem, active, inside, curvature, rhs)
     assert problem.metric is not None  # the caller has looked
@@ -133,7 +132,7 @@ def _solve_by_factors(problem: Problem, active: Active, inside, curvature: Curva
     order = places[layout[active.which]].ravel()
     whole = np.concatenate([np.arange(free), free + order])
     names = ("scale", "diagonal", "direction", "group")
-    ordered = replace(curvature, **{name: getattr(curvature, name)[:, order] for name in names})
+    ordered = curvature._replace(**{name: getattr(curvature, name)[:, order] for name in names})
     blocks = []
     for t, used in enumerate(inside):
         factors = problem.factors.of_subject(t, active.which)

@@ -35,9 +35,9 @@ class SingleBlock:
     """
 
     def __init__(self, hessian: Callable[[], np.ndarray], curvature: Curvature, pairs: PairsWithin):
-        m, is_scaled = curvature.scale.shape[1], not (curvature.scale == 1).all()
+        m, is_scaled = curvature.scale.shape[1], np.count_nonzero(curvature.scale != 1) > 0
         along = None
-        if curvature.group_weight.any():  # with ℓ1 and ℓ2 there is none
+        if np.count_nonzero(curvature.group_weight):  # with ℓ1 and ℓ2 there is none
             along = curvature.direction[0] * np.sqrt(curvature.group_weight)[curvature.group[0]]
 
         def matrix() -> np.ndarray:

@@ -70,7 +70,7 @@ class Newton:
         before, to the solver's own estimate of the gap; ℓ2 or a group norm, not ℓ1.
         """
         problem, beta = Problem(stack, 0, 0), to_numpy(stack.group_weights)[0, :, 0].copy()
-        point, out = Point.zero(*problem.Z.shape), []
+        point, out = Point.zero(*problem.X.shape), []
         while np.isfinite(beta).any():
             point, far = problem.approach(alpha, problem.weigh(beta.copy(), point), max_iter)
             point, _ = problem.solve(alpha, point, tol, max_iter - far)
@@ -122,7 +122,7 @@ def _resume(stacks: list[Stack], limits: Limits, attempt: Attempt, solution: Sol
 def _start(problem: Problem, first: Stack, key: tuple[int, int]) -> Point:
     """Where to begin: at the centre of the first cell's similarity term, else with the zero model."""
     if problem.center is None or not problem.center.any() or not first.similarity[key] > 0:
-        return Point.zero(*problem.Z.shape)
+        return Point.zero(*problem.X.shape)
     out, W = np.isinf(problem.beta)[problem.atom_of], problem.center
     if problem.metric is not None:
         W = problem.metric.nearest(W[None, ..., None])[0, ..., 0]

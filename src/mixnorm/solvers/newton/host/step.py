@@ -215,5 +215,5 @@ def _reached(problem: Problem, active: Active, w: np.ndarray, b: np.ndarray, tau
     W[:, active.features] = w
     point = Point(W, b, active.forward_without_intercept(w))
     a, norms = problem.dual(point), active.atoms.norms(w)
-    value = problem.smooth_value(W, a) + active.atoms.value_of(norms, tau)
-    return Moved(Position(point, value, a, None), not norms.all())
+    value = problem.smooth_value(W, a) + active.atoms.value_of(norms, tau)  # no active atom has an infinite weight
+    return Moved(Position(point, value, a, None), np.count_nonzero(norms) < len(norms))

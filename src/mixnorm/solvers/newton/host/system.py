@@ -19,8 +19,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from mixnorm.solvers.newton.tuning import RIDGES
 
 
-@dataclass(frozen=True, eq=False)
-class Curvature:
+class Curvature(NamedTuple):
     """Curvature of the penalty and the similarity term on the active coordinates, intercepts left out.
 
     Attributes

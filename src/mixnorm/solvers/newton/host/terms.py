@@ -8,7 +8,7 @@ from mixnorm.core.arrays import to_numpy
 from mixnorm.core.groups import Groups
 from mixnorm.core.metric import KroneckerMetric
 from mixnorm.core.problem import SquaredHinge, Stack
-from mixnorm.solvers.newton.host.atoms import Atoms
+from mixnorm.solvers.newton.host.atoms import Atoms, are_equal
 from mixnorm.solvers.newton.host.line import Line
 from mixnorm.solvers.newton.host.metric_system import Factors
 from mixnorm.solvers.newton.host.state import Level, Look, Point, Position, times
@@ -37,8 +37,9 @@ class Terms:
 
     Attributes
     ----------
-    Z : ndarray of shape (T, n, d)
-        The trials that have weight, times their labels.
+    X : ndarray of shape (T, n, d)
+        The trials that have weight: the stack's own array where all of them have, so that it must not be changed. Z,
+        the trials times their labels, stands in formulas only.
     y, p : ndarrays of shape (T, n)
         Labels and relative weights.
     atom_of : ndarray of shape (T, d)
@@ -54,12 +55,12 @@ class Terms:
         used = p.any(axis=0)
         self.p = np.ascontiguousarray(p[:, used])
         self.y = to_numpy(stack.y)[i][:, used]
-        self.Z = to_numpy(stack.X)[i][:, used]
-        self.Z *= self.y[:, :, None]  # in place: allocating memory takes longer than the product
+        X = to_numpy(stack.X)[i]
+        self.X = np.ascontiguousarray(X if used.all() else X[:, used])
         self.loss: SquaredHinge = stack.loss
         self.penalty = stack.penalty
         self.fit_intercept = stack.fit_intercept
-        T, _, d = self.Z.shape
+        T, _, d = self.X.shape
         self.q = stack.penalty.q
         if stack.penalty.is_norm and T * stack.groups.sizes.max() == 1:
             self.q = 1.0  # groups of one coefficient: every q is ℓ1
@@ -77,10 +78,13 @@ class Terms:
             self._set_weights(beta)
         everywhere = np.ones_like(self.atom_of, dtype=bool)
         self.atoms = Atoms(self.atom_of, everywhere, len(self.beta), stack.penalty, self.q)
-        self.bend = np.maximum(2 * np.einsum("tn,tnd,tnd->td", self.p, self.Z, self.Z), 1e-300)
+        self.bend = np.maximum(2 * np.einsum("tn,tnd,tnd->td", self.p, self.X, self.X), 1e-300)
         if self.factors is not None:
             self.bend = self.factors.evened(self.bend)
         self.trace = self.atoms.sums(self.bend)
+        self._twice = 2 * self.p
+        #: γ of the normal map, and the curvature of similarity and ridge term for which it was computed
+        self._gamma, self._gamma_of = np.empty(0), np.nan
         #: 1/(4p), so that a²/(4p) is the weighted loss of a trial
         self._inverse = np.divide(0.25, self.p, where=self.p > 1e-300, out=np.zeros_like(self.p))
 
@@ -97,7 +101,7 @@ class Terms:
 
     def weigh(self, beta: np.ndarray, point: Point) -> Point:
         """Set other group weights, of groups that are atoms; return the point without groups of infinite weight."""
-        if self.q == 1 or np.array_equal(beta, self.beta):
+        if self.q == 1 or are_equal(beta, self.beta):
             return point
         self._set_weights(beta)
         gone = np.isinf(beta)[self.atom_of] & (point.W != 0)
@@ -107,7 +111,10 @@ class Terms:
 
     def level(self, alpha: float) -> Level:
         """What an alpha makes of every atom."""
-        return Level(alpha * self.beta, HOST.gamma / np.maximum(self.stiffness() * self.trace, 1e-300))
+        if self._gamma_of != self.own_curvature:  # the same along a path
+            gamma = HOST.gamma / np.maximum(self.stiffness() * self.trace, 1e-300)
+            self._gamma_of, self._gamma = self.own_curvature, gamma
+        return Level(alpha * self.beta, self._gamma)
 
     def stiffness(self) -> np.ndarray:
         """How much stiffer the similarity term makes every atom, (atoms,): 1 without it."""
@@ -123,15 +130,21 @@ class Terms:
 
     def point(self, W: np.ndarray, b: np.ndarray) -> Point:
         """Return the point of some coefficients (T, d) and intercepts (T,)."""
-        return Point(W, b, times(W, self.Z.transpose(0, 2, 1)))
+        return Point(W, b, self.y * times(W, self.X.transpose(0, 2, 1)))
 
     def margins(self, point: Point) -> np.ndarray:
         """Signed scores, (T, n)."""
-        return point.Zw + self.y * point.b[:, None]
+        margins = self.y * point.b[:, None]
+        margins += point.Zw
+        return margins
 
     def dual(self, point: Point) -> np.ndarray:
         """The a of every trial at a point, (T, n)."""
-        return self.loss.dual_variable(self.margins(point), self.p)
+        a = self.margins(point)  # a new array, in which the rest is done: 2p max(0, 1 − m)
+        np.subtract(1.0, a, out=a)
+        np.maximum(a, 0.0, out=a)
+        a *= self._twice
+        return a
 
     def smooth_value(self, W: np.ndarray, a: np.ndarray) -> float:
         """Mean loss plus similarity and ridge term, a being the dual variable: a²/(4p) = p ℓ."""
@@ -147,7 +160,7 @@ class Terms:
 
     def descent(self, point: Point, a: np.ndarray) -> np.ndarray:
         """Minus the gradient of the smooth part at a point with dual variable a, (T, d)."""
-        descent = times(a, self.Z)
+        descent = times(a * self.y, self.X)
         if self.own_curvature:
             descent -= self.quadratic_gradient(point.W)
         return descent

@@ -50,7 +50,8 @@ class Problem:
         weight = to_numpy(stack.trial_weight)[i, 0, :, k]
         used = weight > 0
         self.p, self.y = weight[used], to_numpy(stack.y)[i, 0][used]
-        self.Z = to_numpy(stack.X)[i, 0][used] * self.y[:, None]
+        X = to_numpy(stack.X)[i, 0] if used.all() else to_numpy(stack.X)[i, 0][used]
+        self.Z = X * self.y[:, None]
         self.loss, self.fit_intercept = stack.loss, stack.fit_intercept
         assert isinstance(stack.penalty, SensorsAndWindows)  # the solver has asked
         self.penalty: SensorsAndWindows = stack.penalty
@@ -61,7 +62,7 @@ class Problem:
         self._seen: tuple[Point, np.ndarray, np.ndarray, float] | None = None
         self._seen_ridge = 0.0
         self.metric: Metric | None = None if stack.metric is None else stack.metric.data_set(i)
-        self.hessian = WorkingHessian(self.Z[None], self.y[None], self.p[None], self.fit_intercept)
+        self.hessian = WorkingHessian(X[None], self.y[None], self.p[None], self.fit_intercept)
         #: diagonal of the Hessian with all trials inside the margin, (d,), and its sum over each sensor
         self.bend = np.maximum(2 * np.einsum("n,nd,nd->d", self.p, self.Z, self.Z), 1e-300)
         own = np.ones(len(self.bend)) if self.metric is None else self.metric.diagonal()[0, 0]

@@ -11,25 +11,27 @@ from importlib import import_module
 from unittest.mock import MagicMock
 
 import numpy as np
-from _former_elimination import HeldOut, components, order_sensors
+from _former_elimination import HeldOut, components, order_sensors, search_models
 from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold
 
 from mixnorm.core.groups import Groups
 from mixnorm.estimators.cross_validation import Fold
-from mixnorm.estimators.elimination import Distance, elimination_order
+from mixnorm.estimators.elimination import Distance, elimination_order, n_own_noise
 from mixnorm.estimators.entry_order import entry_order
 from mixnorm.estimators.inputs import Trials
+from mixnorm.estimators.kronecker_distance import KroneckerDistance
 from mixnorm.estimators.objective import Objective
 from mixnorm.estimators.trained import Trained
+from mixnorm.estimators.unbiased_distance import UnbiasedDistance
 from mixnorm.execution import SolverOptions
 from mixnorm.montage.constraints import Constraints
 from mixnorm.montage.orders import by_backward_elimination, by_riemannian_distance, by_snr
 from mixnorm.montage.plain_svm import choose_alphas, growing, stack_of
 from mixnorm.montage.refits import Models, Ranking
 from mixnorm.montage.separation import precision, separation
-from mixnorm.montage.trials import Training
+from mixnorm.montage.trials import Training, inner_folds
 from mixnorm.noise import SensorMoments, kronecker, residuals
 
 #: No order is scored with more electrodes than this, short of all.
@@ -218,24 +220,142 @@ class TrainingOnly(HeldOut):
         return self.training_separation(residual)
 
 
-def by_least_squares_elimination(training):
-    """Elimination by the weights of regularised least squares, on temporal components, alpha by the inner folds."""
+def least_squares(training, folds):
+    """Regularised least squares on temporal components of all trials, alpha by the folds."""
     X, signs = training.X @ components(training.X), training.signs
     everything = Fold(np.ones(len(signs), dtype=np.int64), np.zeros(len(signs), dtype=bool))
 
     def held_out(alpha):
-        models = [HeldOut.of(X, signs, fold, alpha) for fold in training.folds]
+        models = [HeldOut.of(X, signs, fold, alpha) for fold in folds]
         return np.mean([separation(model.signs, model.scores[:, None])[0] for model in models])
 
-    alpha = max(10.0 ** np.arange(-2, 1.5, 0.5), key=held_out)
-    model = TrainingOnly.of(X, signs, everything, alpha)
-    left, removed = np.arange(X.shape[1]), []
+    return TrainingOnly.of(X, signs, everything, max(10.0 ** np.arange(-2, 1.5, 0.5), key=held_out))
+
+
+def by_least_squares_elimination(training):
+    """Elimination by the weights of regularised least squares, on temporal components, alpha by the inner folds."""
+    model = least_squares(training, training.folds)
+    left, removed = np.arange(training.X.shape[1]), []
     while len(left):
         place = int(np.argmin(np.linalg.norm(model.w.reshape(len(left), -1), axis=1)))
         removed.append(left[place])
         model.remove(place)
         left = np.delete(left, place)
     return np.array(removed[::-1])
+
+
+class DistanceLosses:
+    """Losses of d' in the unbiased distance of ``mixnorm select``; the electrodes that are left stay in their order.
+
+    ``rows``: the trials to use. ``few``: the distance that takes the place of `KroneckerDistance` for few electrodes.
+    """
+
+    def __init__(self, training, rows=slice(None), few=UnbiasedDistance):
+        n, G, r = training.X.shape
+        self.groups, self.few = Groups.from_channels(range(G), r), few
+        # as many as from all trials
+        self.n_few = n_own_noise([Trained(training.X.reshape(n, -1), training.signs, np.ones(n))], r)
+        X, signs = training.X[rows], training.signs[rows]
+        self.trials = Trained(X.reshape(len(X), -1), signs, np.ones(len(X)))
+        self.left = np.arange(G)
+        self.model = self.begin(KroneckerDistance if self.n_few < G else few)
+
+    def begin(self, kind):
+        self.sensors = self.left.copy()  # those of the model, whose order changes
+        return kind(self.trials, self.groups, self.left.copy())
+
+    def losses(self):
+        return self.model.losses()[np.argsort(self.sensors)]
+
+    def remove(self, place):
+        own = int(np.flatnonzero(self.sensors == self.left[place])[0])
+        self.model.remove(own)
+        self.sensors[own] = self.sensors[-1]
+        self.sensors = self.sensors[:-1]
+        self.left = np.delete(self.left, place)
+        if len(self.left) == self.n_few:
+            self.model = self.begin(self.few)
+
+
+class StructuredDistance(UnbiasedDistance):
+    """The unbiased distance in the structured noise of the montage."""
+
+    def _shrinkage(self):
+        return 1.0
+
+
+class FoldLosses:
+    """Mean loss of d' of the models of several folds."""
+
+    def __init__(self, models):
+        self.models, self.weights = models, precision([model.signs for model in models])
+
+    def losses(self):
+        # what all electrodes have is the same for each of them
+        return -self.weights @ [model.separation_without_each() for model in self.models]
+
+    def remove(self, place):
+        for model in self.models:
+            model.remove(place)
+
+
+class LeastSquaresWeights:
+    """‖w_g‖ of regularised least squares, alpha by stratified folds."""
+
+    def __init__(self, training):
+        signs = training.signs
+        self.model = least_squares(training, inner_folds(StratifiedKFold(5), signs, None))
+
+    def losses(self):
+        return np.linalg.norm(self.model.w.reshape(-1, self.model.size), axis=1)
+
+    def remove(self, place):
+        self.model.remove(place)
+
+
+def with_held_out(training):
+    models = [HeldOutDistance.of(training.X, training.signs, fold) for fold in training.folds]
+    return [DistanceLosses(training), FoldLosses(models)]
+
+
+def with_former(training):
+    return [DistanceLosses(training), FoldLosses(search_models(training))]
+
+
+def with_least_squares(training):
+    return [DistanceLosses(training), LeastSquaresWeights(training)]
+
+
+def two_noises(training):
+    return [DistanceLosses(training), DistanceLosses(training, few=StructuredDistance)]
+
+
+def half_samples(training, pairs=10):
+    """The distance on random halves of the trials of each class."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(pairs):
+        drawn = [rng.permutation(np.flatnonzero(training.signs == sign)) for sign in (-1, 1)]
+        found += [DistanceLosses(training, np.sort(np.concatenate([own[k::2] for own in drawn]))) for k in (0, 1)]
+    return found
+
+
+def by_mean_loss(training, criteria, scaled=True, per_feature=0):
+    """Elimination by the mean of the losses by several criteria; ``scaled``: each over its spread over electrodes.
+
+    The first criterion decides alone while there are fewer than ``per_feature`` trials per feature.
+    """
+    n, G, r = training.X.shape
+    models, left, removed = criteria(training), np.arange(G), []
+    while len(left) > 1:
+        counted = models if n >= per_feature * r * len(left) else models[:1]
+        losses = [model.losses() for model in counted]
+        mean = np.sum([own / (np.std(own) or 1.0) if scaled else own for own in losses], axis=0)
+        place = int(np.lexsort((-left, mean))[0])
+        removed.append(left[place])
+        left = np.delete(left, place)
+        for model in models:
+            model.remove(place)
+    return np.array([*left, *removed[::-1]])
 
 
 def accuracy(X, y):
@@ -318,6 +438,12 @@ CANDIDATES = {
             ("expected separation", "Ledoit-Wolf", {"expected": True}),
         )
     },
+    "ours + held-out separation": partial(by_mean_loss, criteria=with_held_out),
+    "ours + former": partial(by_mean_loss, criteria=with_former),
+    "ours + least squares": partial(by_mean_loss, criteria=with_least_squares),
+    "ours + least squares from 8 trials": partial(by_mean_loss, criteria=with_least_squares, per_feature=8),
+    "ours in two noises": partial(by_mean_loss, criteria=two_noises, scaled=False),
+    "ours on half-samples": partial(by_mean_loss, criteria=half_samples, scaled=False),
 }
 
 

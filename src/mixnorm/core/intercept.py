@@ -4,8 +4,12 @@ are left.
 The best intercept for given scores is the minimiser of a piecewise quadratic in one variable.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from mixnorm.core.arrays import Array, matmul_transposed, namespace
 from mixnorm.core.conditioning import condition
+from mixnorm.core.penalties import Penalty
 from mixnorm.core.problem import SquaredHinge, Stack
 from mixnorm.core.unpenalised import solve_unpenalised
 from mixnorm.core.where_when import SensorsAndWindows
@@ -26,24 +30,33 @@ def alpha_max(stack: Stack) -> Array:
     problem in the intercepts and the unpenalised coefficients alone. 0 where v is nothing but rounding: no data speak
     for either class, and any alpha will do.
     """
+    return alpha_maxima(stack, [stack.penalty])[0]
+
+
+def alpha_maxima(stack: Stack, penalties: Sequence[Penalty]) -> list[Array]:
+    """Return `alpha_max` with each of several penalties, all of them norms or none: v is the same for all."""
     conditioned = condition(stack)
     stack, xp = conditioned.stack, namespace(stack.X)
     W, _, scores = polish(stack, *stack.start())
     a = stack.dual_variable(scores)
-    largest = _largest_ratio(stack, stack.descent(W, a))
-    return conditioned.original_alphas(xp.where(_is_rounding(stack, a, largest), 0.0, largest))
+    v, most, found = stack.descent(W, a), _largest_terms(stack, a), []
+    for penalty in penalties:
+        own = replace(stack, penalty=penalty)
+        largest = _largest_ratio(own, v)
+        # The bound mostly shows that it is not rounding, without |X|, which is a copy of all trials.
+        if not bool(xp.all(largest > _ROUNDING * _largest_ratio(own, most))):
+            rounding = _ROUNDING * _largest_ratio(own, matmul_transposed(xp.abs(stack.X), a))
+            largest = xp.where(largest > rounding, largest, 0.0)
+        found.append(conditioned.original_alphas(largest))
+    return found
 
 
-def _is_rounding(stack: Stack, a: Array, largest: Array) -> Array:
-    """Whether the largest ratio of X'(a∘y), (B, K), is no more than the rounding of the sums over trials."""
+def _largest_terms(stack: Stack, a: Array) -> Array:
+    """Return a bound of |X|'a, (B, T, d, K), from the largest value of all."""
     xp = namespace(a)
-    # No sum has larger terms than these. That mostly settles it, without |X|, which is a copy of all trials.
     size = xp.maximum(xp.max(stack.X), -xp.min(stack.X))
     shape = (*a.shape[:2], stack.X.shape[-1], a.shape[-1])
-    bound = xp.broadcast_to(size * xp.sum(a, axis=2, keepdims=True), shape)
-    if bool(xp.all(largest > _ROUNDING * _largest_ratio(stack, bound))):
-        return xp.zeros_like(largest, dtype=xp.bool)
-    return largest <= _ROUNDING * _largest_ratio(stack, matmul_transposed(xp.abs(stack.X), a))
+    return xp.broadcast_to(size * xp.sum(a, axis=2, keepdims=True), shape)
 
 
 def polish(stack: Stack, W: Array, b: Array) -> tuple[Array, Array, Array]:

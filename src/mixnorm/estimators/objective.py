@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mixnorm.core.arrays import is_array, to_numpy
 from mixnorm.core.groups import Groups
-from mixnorm.core.intercept import alpha_max
+from mixnorm.core.intercept import alpha_max, alpha_maxima
 from mixnorm.core.penalties import L1, L2, GroupNorm, Penalty, vector_norm
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.inputs import Trials
@@ -256,13 +256,17 @@ def check_alpha(alpha) -> float:
 
 
 def check_alphas(
-    alphas, stack: Stack, quadratic: Quadratic | None = None, has_noise: bool | None = None
+    alphas,
+    stack: Stack,
+    quadratic: Quadratic | None = None,
+    has_noise: bool | None = None,
+    largest: float | None = None,
 ) -> np.ndarray:
     """Return the alphas (A,) of the last problem of the stack: as given, or a log grid down from its alpha_max.
 
     For ℓ2 with noise the grid starts at 100 alpha_max: as alpha grows, w tends to the direction of N⁻¹ times the
     difference of the class means, which is a useful classifier. ``has_noise`` says whether there is noise where it is
-    not in ``quadratic``.
+    not in ``quadratic``. ``largest``: alpha_max, where it is known already.
     """
     # True is an int in Python, but alphas=True is a mistake
     if isinstance(alphas, int | np.integer) and not isinstance(alphas, bool):
@@ -270,7 +274,7 @@ def check_alphas(
             raise ValueError(
                 f"Invalid value for the 'alphas' parameter. Allowed are numbers from 1, but got {alphas}."
             )
-        largest = largest_alpha(stack, quadratic)
+        largest = largest_alpha(stack, quadratic) if largest is None else largest
         has_noise = quadratic is not None if has_noise is None else has_noise
         top = NOISE_ALPHA_RATIO * largest if has_noise and not stack.penalty.is_norm else largest
         # One alpha is the largest; a geometric grid of one point would give the smallest.
@@ -296,6 +300,16 @@ def largest_alpha(stack: Stack, quadratic: Quadratic | None = None) -> float:
         last = quadratic.last().prepared(last).stack
     top = float(alpha_max(last)[0, -1])
     return top if top > 0 else 1.0
+
+
+def largest_alphas(stacks: Sequence[Stack]) -> list[float | None]:
+    """Return `largest_alpha` of stacks that differ in their norm only; None where it needs each stack by itself."""
+    first = stacks[0]
+    is_simple = all(stack.penalty.is_norm and stack.penalty.is_separable for stack in stacks)
+    if not is_simple or first.has_unpenalised:
+        return [None] * len(stacks)
+    tops = (float(top[0, -1]) for top in alpha_maxima(first.last(), [stack.penalty for stack in stacks]))
+    return [top if top > 0 else 1.0 for top in tops]
 
 
 def solve_with(

@@ -23,7 +23,7 @@ from mixnorm.estimators.cross_validation import (
     warn_zero_choice,
 )
 from mixnorm.estimators.inputs import all_or_nothing, class_balance, read_training
-from mixnorm.estimators.objective import Objective, check_alphas, solve_with, warn_unconverged
+from mixnorm.estimators.objective import Objective, check_alphas, largest_alphas, solve_with, warn_unconverged
 from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, warn_light_trials
 from mixnorm.estimators.svc import TO_THE_USER, SingleSubject, second_stage
 from mixnorm.execution import SolverOptions, together_on_device
@@ -232,7 +232,9 @@ class GroupSVCCV(Probabilities, SingleSubject):
             score_folds, folds=folds, parts=parts, labels=labels, scoring=self.scoring, params=routed.score
         )
         stacks = [objective.penalised(stack, windows) for objective in objectives]
-        grids = [_Grid(*each, options) for each in zip(stacks, quadratics, strict=True)]
+        is_grid_given = np.ndim(self.alphas) > 0
+        tops = [None] * len(stacks) if is_grid_given else largest_alphas(stacks)
+        grids = [_Grid(*each, options) for each in zip(stacks, tops, quadratics, strict=True)]
         # On a device it takes little longer to solve all grids than one of them; on the host they follow one another.
         stages = together_on_device([partial(self._stages, grid, score) for grid in grids])
         candidates = [stage[-1] for stage in stages]
@@ -290,11 +292,11 @@ class GroupSVCCV(Probabilities, SingleSubject):
         # The first stage is only a means: rule and max_sensors apply to the second stage, which is the model.
         _, first = choose([found], "best", None)
         q = grid.stack.penalty.q
-        second = replace(grid, stack=second_stage(grid.stack, found.solutions[first], q))
+        second = replace(grid, stack=second_stage(grid.stack, found.solutions[first], q), largest_alpha=None)
         return [found, self._solved(second, score)]
 
     def _solved(self, grid: "_Grid", score: Callable) -> Choice:
-        alphas = check_alphas(self.alphas, grid.stack, grid.quadratic)
+        alphas = check_alphas(self.alphas, grid.stack, grid.quadratic, largest=grid.largest_alpha)
         # The alphas of the refit for all folds, as in LassoCV: alphas relative to each fold would not be comparable.
         columns = np.repeat(alphas[:, None, None], grid.stack.shape[-1], axis=2)
         solutions = solve_with(grid.quadratic, grid.stack, columns, grid.options, self.n_jobs)
@@ -331,9 +333,13 @@ class GroupSVCCV(Probabilities, SingleSubject):
 
 @dataclass(frozen=True, eq=False)
 class _Grid:
-    """The folds and the refit of one q and one ridge, to be solved at a grid of alphas."""
+    """The folds and the refit of one q and one ridge, to be solved at a grid of alphas.
+
+    ``largest_alpha``: alpha_max; None if it is not known yet.
+    """
 
     stack: Stack
+    largest_alpha: float | None
     quadratic: Quadratic | None
     options: SolverOptions
 

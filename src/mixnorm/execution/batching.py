@@ -33,7 +33,7 @@ from mixnorm.execution.solve import COLLECTOR, SolverOptions, solve_directly, to
 _FULL = 256
 #: No more stacks of a kind are expected where so many of other kinds came after the last: the six grids of a fit that
 #: chooses q come in turn.
-_OTHERS = 24
+_OTHERS = 8
 #: Seconds after which a thread that computes lets another one use the interpreter. By default it is 5 ms, and the
 #: thread of the device needs the interpreter a few times in every step of a solver, which takes as long.
 _SWITCH_INTERVAL = 5e-4

@@ -187,6 +187,9 @@ PRESENT_FIRST = 1e-5
 SETTLED = 0.3
 #: Lengths of an entering atom's proximal step, of which the best is taken; the host searches for the best length.
 ENTRY_LENGTHS = tuple(2.0**-k for k in range(-2, 10))
+#: Newton steps of the prox of entering atoms, for 1 < q < 2. It gives a direction only, of which the best length is
+#: taken: paths take as many steps with 1 as with 6.
+ENTRY_PROX_STEPS = 2
 #: A step that gained this share of the decrease that its slope promised was taken as a whole; of a quadratic function
 #: it gains a half. Flat from 0.3 to 0.48.
 WHOLE_STEP = 0.4

@@ -27,7 +27,14 @@ from mixnorm.solvers.newton.batched.state import (
     wide,
 )
 from mixnorm.solvers.newton.rules import AtomValues, is_accepted, normal_map_step, penalty_curvature
-from mixnorm.solvers.newton.tuning import CUT_SHORT, LEAST_DAMPING, MOST_DAMPING, REFUSED_FACTOR, WHOLE_STEP
+from mixnorm.solvers.newton.tuning import (
+    CUT_SHORT,
+    ENTRY_PROX_STEPS,
+    LEAST_DAMPING,
+    MOST_DAMPING,
+    REFUSED_FACTOR,
+    WHOLE_STEP,
+)
 
 
 class _Bend(NamedTuple):
@@ -54,7 +61,7 @@ def enter(problems: StackedProblems, point: Point, look: Look, aim: Aim, enterin
     gamma = xp.where(entering, gamma_of(problems, aim.similarity), 0.0)
     threshold = gamma * aim.alpha[:, None] * problems.safe_beta
     forward = problems.of_atoms(gamma) * descent(problems, look, aim.similarity)
-    direction = _prox(problems, forward, threshold)
+    direction = _prox(problems, forward, threshold, ENTRY_PROX_STEPS)
     change = problems.scores(direction[:, None, ...])
     lengths = problems.entry_lengths
     margins = problems.margins(point.Zw, point.b)[:, None, ...] + lengths[:, None, None] * change
@@ -73,11 +80,11 @@ def enter(problems: StackedProblems, point: Point, look: Look, aim: Aim, enterin
     return point, problems.look(point)
 
 
-def _prox(problems: StackedProblems, W: Array, threshold: Array) -> Array:
-    """Prox of slots (P, ..., G, T, r), one threshold for each atom."""
+def _prox(problems: StackedProblems, W: Array, threshold: Array, steps: int | None = None) -> Array:
+    """Prox of slots (P, ..., G, T, r), one threshold for each atom; with few ``steps`` nearly, for 1 < q < 2."""
     blocks, threshold = problems.blocks(W)[..., None], threshold[..., None]
     if 1 < problems.q < 2:
-        shrunk = prox_lq_in_steps(blocks, threshold, problems.q)
+        shrunk = prox_lq_in_steps(blocks, threshold, problems.q, steps)
     else:
         shrunk = problems.penalty.prox(blocks, threshold)
     return problems.xp.reshape(shrunk, W.shape)

@@ -216,4 +216,4 @@ def _reached(problem: Problem, active: Active, w: np.ndarray, b: np.ndarray, tau
     point = Point(W, b, active.forward_without_intercept(w))
     a, norms = problem.dual(point), active.atoms.norms(w)
     value = problem.smooth_value(W, a) + active.atoms.value_of(norms, tau)  # no active atom has an infinite weight
-    return Moved(Position(point, value, a, None), np.count_nonzero(norms) < len(norms))
+    return Moved(Position(point, value, a, None), bool(np.count_nonzero(norms) < len(norms)))

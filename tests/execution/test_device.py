@@ -326,15 +326,45 @@ def test_a_kind_is_complete_if_it_fills_a_device_and_others_followed(monkeypatch
     made = []
     for name in ("q=2", "q=2", "l2", "l2", "l2"):  # three problems each
         stack = make_stack(name, B=1)
-        made.append(together_module._Request(stack, stack.X, np.ones((1, 1, 3)), None, SolverOptions()))
-        batcher._waiting.append(made[-1])
-        batcher._submitted += 1
-        batcher._last_of[made[-1].kind] = batcher._submitted
+        # alphas of their own, so that each is another problem
+        made.append(
+            together_module._Request(stack, stack.X, np.full((1, 1, 3), 1.0 + len(made)), None, SolverOptions())
+        )
+        batcher._add(made[-1])
         # of the first kind there are enough from the second stack on, and two others followed after the fourth
         assert batcher._complete() == (made[0].kind if len(made) > 3 else None)
     assert batcher._wait()
     assert batcher._ready == [made[:2]]
     assert batcher._waiting == made[2:]
+
+
+def test_a_full_kind_is_complete_once_all_fits_have_begun(monkeypatch):
+    monkeypatch.setattr(together_module, "_FULL", 6)
+    monkeypatch.setattr(together_module, "_OTHERS", 99)
+    batcher = together_module._Batcher(2)
+    for alpha in (1.0, 2.0):
+        stack = make_stack("q=2", B=1)
+        batcher._add(together_module._Request(stack, stack.X, np.full((1, 1, 3), alpha), None, SolverOptions()))
+    assert batcher._complete() is None
+    batcher._beginning = 0
+    assert batcher._complete() == batcher._waiting[0].kind
+
+
+def test_equal_stacks_wait_as_one_and_get_the_same_solutions():
+    batcher = together_module._Batcher(2)
+    stacks = [make_stack("q=2", B=1)] * 2
+    first, second = (
+        together_module._Request(stack, stack.X, np.ones((1, 1, 3)), None, SolverOptions()) for stack in stacks
+    )
+    batcher._add(first)
+    batcher._add(second)
+    assert batcher._waiting == [first]
+    assert batcher._n_waiting == 2
+    first.solutions = ["solved"]
+    batcher._end(first)
+    assert second.done.is_set()
+    assert second.solutions == ["solved"]
+    assert batcher._n_waiting == 0
 
 
 def test_stacks_of_different_kinds_are_solved_early_and_answers_are_kept(monkeypatch):

@@ -40,6 +40,8 @@ _SWITCH_INTERVAL = 5e-4
 #: So many fits run at once if each has at least so many bytes of trials: they spend their time in NumPy, outside the
 #: interpreter.
 _LARGE_FITS, _LARGE_BYTES = 4, 4 * 1024**2
+#: The arrays of a solution, all with the data sets as their first axis.
+_PARTS = [part.name for part in fields(Solution)]
 #: Solutions are kept for fits that submit the same stack later, up to so many bytes.
 _MOST_KEPT = 512 * 1024**2
 
@@ -140,7 +142,7 @@ class _Answers:
 
     def keep(self, request: _Request, solutions: list[Solution]) -> None:
         """Keep the solutions of a stack, if there is room."""
-        size = sum(getattr(solution, f.name).nbytes for solution in solutions for f in fields(solution))
+        size = len(solutions) * sum(getattr(solutions[0], name).nbytes for name in _PARTS)
         if size <= self._room:
             self._room -= size
             self._solutions[request.kind, request.content] = solutions
@@ -217,6 +219,9 @@ class _Batcher:
         #: the number of stacks submitted so far, and how many there were after the last new one of each kind
         self._submitted = 0
         self._last_of: dict[tuple, int] = {}
+        #: the number of fits that wait, and of problems of each kind; both are asked for after every stack
+        self._n_waiting = 0
+        self._n_problems: Counter[tuple] = Counter()
         self._answers = _Answers()
         # Mostly one fit runs at a time: threads that compete for the interpreter slow down each other and the device.
         self.running = _Turns()
@@ -228,21 +233,15 @@ class _Batcher:
     ) -> list[Solution]:
         """Submit a stack and wait until it is solved; called by a fit, in its thread."""
         request = _Request(replace(stack, X=self._known.first_like(stack.X)), stack.X, alphas, similarities, options)
-        request.key = request.kind, request.content
+        request.content  # noqa: B018  computed before the lock is taken: it takes longer than all that follows
         with self._change:
             if self._closed is not None:
                 raise self._closed
+            self._note_begun()
             known = self._answers.get(request)
             if known is not None:
                 return known
-            self._submitted += 1
-            self._note_begun()
-            first = self._unsolved.setdefault(request.key, request)
-            if first is request:
-                self._waiting.append(request)
-                self._last_of[request.kind] = self._submitted
-            else:
-                first.same.append(request)
+            self._add(request)
             self._change.notify()
         # While this fit waits, another one may run up to its own stack.
         self.running.end()
@@ -252,6 +251,20 @@ class _Batcher:
         if request.error is not None:
             raise request.error
         return request.solutions
+
+    def _add(self, request: _Request) -> None:
+        """Let a request wait, by itself or with another one of the same content that is not solved yet."""
+        self._submitted += 1
+        self._n_waiting += 1
+        request.key = request.kind, request.content
+        first = self._unsolved.setdefault(request.key, request)
+        if first is not request:
+            first.same.append(request)
+            return
+        _, T, _, _, K = request.stack.shape
+        self._waiting.append(request)
+        self._n_problems[request.kind] += T * K
+        self._last_of[request.kind] = self._submitted
 
     def split_fit(self, number: int) -> None:
         """Count one fit as ``number`` fits from now on."""
@@ -285,6 +298,7 @@ class _Batcher:
     def _end(self, request: _Request) -> None:
         """Let the fits of a request continue, all with its solutions or its error."""
         del self._unsolved[request.key]
+        self._n_waiting -= 1 + len(request.same)
         for one in (request, *request.same):
             one.solutions, one.error = request.solutions, request.error
             one.done.set()
@@ -294,18 +308,16 @@ class _Batcher:
         with self._change:
             # If every fit that still runs waits for a stack, no further stack can come: what is there is all that can
             # be merged.
-            self._change.wait_for(lambda: self._n_waiting() == self._fitting or self._complete() is not None)
-            complete = None if self._n_waiting() == self._fitting else self._complete()
+            self._change.wait_for(lambda: self._n_waiting == self._fitting or self._complete() is not None)
+            complete = None if self._n_waiting == self._fitting else self._complete()
             by_kind: dict[tuple, list[_Request]] = {}
             for request in self._waiting:
                 by_kind.setdefault(request.kind, []).append(request)
             self._ready = [alike for kind, alike in by_kind.items() if complete in (None, kind)]
             self._waiting = [request for request in self._waiting if complete not in (None, request.kind)]
+            for alike in self._ready:
+                del self._n_problems[alike[0].kind]
             return bool(self._ready)
-
-    def _n_waiting(self) -> int:
-        """Return how many fits wait for a stack, while none is being solved."""
-        return sum(1 + len(request.same) for request in self._waiting)
 
     def _complete(self) -> tuple | None:
         """Return a kind whose stacks fill a device, and of which no more seem to come; None: there is none.
@@ -313,11 +325,7 @@ class _Batcher:
         When all fits have begun, the first kind that fills a device: there is more for the host to do, but only with
         solutions.
         """
-        sizes: Counter[tuple] = Counter()
-        for request in self._waiting:
-            _, T, _, _, K = request.stack.shape
-            sizes[request.kind] += T * K
-        full = (kind for kind, size in sizes.items() if size >= _FULL)
+        full = (kind for kind, number in self._n_problems.items() if number >= _FULL)
         patience = _OTHERS if self._beginning else 0
         return next((kind for kind in full if self._submitted - self._last_of[kind] >= patience), None)
 
@@ -345,8 +353,9 @@ class _Batcher:
             for request in requests:
                 request.error = error
             return
+        in_parts = [[getattr(solution, name) for name in _PARTS] for solution in solutions]
         for i, request in enumerate(requests):
-            request.solutions = [Solution(*(getattr(s, f.name)[i : i + 1] for f in fields(s))) for s in solutions]
+            request.solutions = [Solution(*(part[i : i + 1] for part in parts)) for parts in in_parts]
             self._answers.keep(request, request.solutions)
 
     def _merged(self, requests: list[_Request]) -> Stack:

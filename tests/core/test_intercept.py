@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from mixnorm.core import intercept
-from mixnorm.core.intercept import alpha_max, solve_intercept
+from mixnorm.core.intercept import alpha_max, alpha_maxima, solve_intercept
+from mixnorm.core.penalties import GroupNorm
 from mixnorm.core.problem import SquaredHinge
 from stacks import make_stack
 
@@ -32,3 +33,12 @@ def test_alpha_max_beside_a_huge_trial_without_weight():
     expected = alpha_max(replace(stack, sample_weight=weight))
     assert (expected > 0).all()
     np.testing.assert_allclose(alpha_max(replace(stack, X=X, sample_weight=weight)), expected, rtol=1e-12)
+
+
+def test_alpha_max_of_several_norms_is_that_of_each():
+    stack = make_stack("q=2")
+    norms = [GroupNorm(q) for q in (1.0, 1.3, 2.0)]
+    for norm, found in zip(norms, alpha_maxima(stack, norms), strict=True):
+        np.testing.assert_array_equal(found, alpha_max(replace(stack, penalty=norm)))
+    # they differ, so that the one of another norm would be seen
+    assert len({float(found[0, 0]) for found in alpha_maxima(stack, norms)}) == 3

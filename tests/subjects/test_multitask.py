@@ -18,6 +18,7 @@ from mixnorm import (
 )
 from mixnorm.subjects import new_subject_metric as metric_module
 from mixnorm.subjects.adaptation import SPREAD, STRENGTHS, best_strength, n_worth_trying
+from mixnorm.subjects.joint import Subjects
 from reference import convex_reference, objective
 
 PENALTIES = [("group", 2.0), ("group", 1.5), ("l1", 2.0), ("l2", 2.0)]
@@ -525,3 +526,14 @@ def test_subjects_reach_score_by_metadata_routing(data):
         search = GridSearchCV(model.set_score_request(subjects=True), {"alpha": [0.02]}, cv=2)
         search.fit(X, y, subjects=subjects)
     assert search.best_score_ > 0.5
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 2, 2], [0, 0, 0, 1, 1, 2]])
+def test_trials_are_arranged_by_subject_and_copied_only_where_they_must_be(labels):
+    subjects = Subjects.of(labels)
+    values = np.arange(12.0).reshape(6, 2)
+    found = subjects.pad(values, -1.0)
+    for t, rows in enumerate(subjects.rows):
+        np.testing.assert_array_equal(found[t, : len(rows)], values[rows])
+        assert np.all(found[t, len(rows) :] == -1.0)
+    assert np.shares_memory(found, values) == (labels == [0, 0, 1, 1, 2, 2])

@@ -1,7 +1,7 @@
 """Cross-validation: folds as columns of weights, the scores of their test trials, and the choice of a model."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -132,14 +132,19 @@ def scorer_object(scoring):
 
 
 def score_folds(
-    solutions: list[Solution], folds: list[Fold], parts: list[np.ndarray], labels: np.ndarray, scoring, params: dict
+    solutions: list[Solution],
+    folds: list[Fold],
+    parts: Callable[[], Iterable[np.ndarray]],
+    labels: np.ndarray,
+    scoring,
+    params: dict,
 ) -> np.ndarray:
     """Score the test trials of every fold, (A, folds): column k of the solutions is the model of fold k.
 
-    ``parts`` are the test trials of every fold, which are copied once and used for several grids.
+    ``parts`` returns the test trials of every fold.
     """
     columns = []
-    for k, (fold, part) in enumerate(zip(folds, parts, strict=True)):
+    for k, (fold, part) in enumerate(zip(folds, parts(), strict=True)):
         # All alphas at once: one product of the test trials with a matrix, instead of one product per model.
         W = np.stack([s.W[0, 0, :, k] for s in solutions], axis=1)
         b = np.array([s.b[0, 0, k] for s in solutions])

@@ -1,6 +1,7 @@
 """`GroupSVCCV`: the classifier of one subject with its parameters chosen by cross-validation."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -226,8 +227,11 @@ class GroupSVCCV(Probabilities, SingleSubject):
         if objectives[0].noise is not None:
             self._check_enough_trials(objectives[0].noise, signs, own_weights)
             warn_light_trials(objectives[0].noise, weights, TO_THE_USER)
-        # Copied once for all grids of q, ridge and window share.
-        parts = [trials.matrix[fold.test] for fold in folds]
+        # Not before a grid is solved: many fits that wait for a device would each hold a copy of their test trials.
+        # For one grid, one fold after the other; for several grids of q, ridge and window share, once for all.
+        parts: Callable[[], Iterable[np.ndarray]] = partial(_test_trials, trials.matrix, folds)
+        if len(objectives) > 1:
+            parts = functools.cache(lambda: list(_test_trials(trials.matrix, folds)))
         score = partial(
             score_folds, folds=folds, parts=parts, labels=labels, scoring=self.scoring, params=routed.score
         )
@@ -342,6 +346,11 @@ class _Grid:
     largest_alpha: float | None
     quadratic: Quadratic | None
     options: SolverOptions
+
+
+def _test_trials(matrix: np.ndarray, folds: list[Fold]) -> Iterator[np.ndarray]:
+    """Copy the test trials of every fold, one after the other."""
+    return (matrix[fold.test] for fold in folds)
 
 
 def as_list(given, name: str) -> list:

@@ -11,7 +11,9 @@ import pytest
 from mixnorm import GroupSVC
 from mixnorm.execution import batching
 from mixnorm.execution.batching import COLLECTOR, together
+from mixnorm.execution.solve import SolverOptions, solve_directly
 from mixnorm.solvers.newton.batched import recorded
+from stacks import make_stack
 
 
 def run_in_turn(turns, beginning, trials, running, order):
@@ -89,6 +91,40 @@ def test_the_switch_interval_is_restored_also_after_an_error():
     assert sys.getswitchinterval() == before
 
 
+def test_the_switch_interval_is_restored_after_calls_that_overlap():
+    before, inside, leave = sys.getswitchinterval(), threading.Event(), threading.Event()
+
+    def other():
+        together([lambda: inside.set() or leave.wait(5)])
+
+    thread = threading.Thread(target=other)
+    together([lambda: thread.start() or inside.wait(5)])  # ends first, and began first
+    assert sys.getswitchinterval() == pytest.approx(batching._SWITCH_INTERVAL)
+    leave.set()
+    thread.join(5)
+    assert sys.getswitchinterval() == before
+
+
+def test_a_fit_with_a_known_answer_lets_a_full_kind_begin(monkeypatch):
+    """Of two fits one waits with a stack that fills the device; the other begins, and gets an answer that is kept."""
+    monkeypatch.setattr(batching, "_FULL", 1)
+    batcher, stack, options = batching._Batcher(2), make_stack("q=2", B=1), SolverOptions()
+    waiting, known = (
+        batching._Request(stack, stack.X, np.full((1, 1, 3), alpha), None, options) for alpha in (0.1, 0.2)
+    )
+    batcher._beginning = 1
+    batcher._add(waiting)
+    solutions = solve_directly(stack, known.alphas, None, options)
+    batcher._answers.keep(known, solutions)
+    device = threading.Thread(target=batcher._wait, daemon=True)
+    device.start()
+    wait_until(lambda: len(batcher._change._waiters) == 1)
+    assert batcher.submit(stack, known.alphas, None, options) == solutions
+    device.join(5)
+    assert not device.is_alive()
+    assert batcher._ready == [[waiting]]
+
+
 def test_a_function_is_recorded_from_its_second_call_in_a_process_on(monkeypatch):
     """With an array that says it is on a GPU, and a tape that notes what is recorded."""
     made, called = [], []
@@ -108,13 +144,14 @@ def test_a_function_is_recorded_from_its_second_call_in_a_process_on(monkeypatch
         called.append(array.shape)
         return "called"
 
-    arrays = [SimpleNamespace(is_cuda=True, shape=shape) for shape in ((2,), (2,), (3,), (2,))]
+    arrays = [SimpleNamespace(is_cuda=True, shape=shape, device=0) for shape in ((2,), (2,), (3,), (2,))]
     first, second = (recorded.Recorded(partial(function, problems)) for problems in range(2))
     assert [first(array) for array in arrays] == ["called", "replayed", "replayed", "replayed"]
     assert called == [(2,)]
     assert made == [(2,), (3,)]
-    # what its first call initialises serves all objects
+    # what its first call initialises serves all objects, but no other device
     assert second(arrays[0]) == "replayed"
+    assert second(SimpleNamespace(is_cuda=True, shape=(2,), device=1)) == "called"
 
 
 def test_every_fit_is_counted_once_as_begun_and_as_ended():

@@ -6,7 +6,7 @@ import pytest
 
 from mixnorm.core.arrays import to_numpy
 from mixnorm.core.groups import Groups
-from mixnorm.core.penalties import L2, GroupNorm
+from mixnorm.core.penalties import L1, L2, GroupNorm
 from mixnorm.core.problem import Stack
 from mixnorm.solvers import Newton
 from mixnorm.solvers.newton.batched import system
@@ -131,3 +131,20 @@ def test_systems_are_not_solved_through_trials_where_these_do_not_suffice(n, fre
     stack = joint_stack(GroupNorm(2.0), n, free=free)
     found = StackedNewton().path(stack, stack.alpha[None], 1e-8, 1000)[0]
     assert found.gap.max() <= 1e-8
+
+
+@pytest.mark.parametrize("n", [12, 40], ids=["few trials", "many trials"])
+@pytest.mark.parametrize("similarity", [0.0, 0.1, 1e4])
+@pytest.mark.parametrize("penalty", [GroupNorm(2.0), GroupNorm(1.2), L1(), L2()], ids=["q=2", "q=1.2", "l1", "l2"])
+@every_library
+def test_features_that_are_zero_in_all_trials_of_a_subject(asarray, penalty, similarity, n):
+    """The similarity moves their coefficients towards the mean of the others: as exactly, and in as few steps."""
+    stack = joint_stack(penalty, n, similarity)
+    stack.X[:, 0, :, [0, 7]] = 0.0
+    alphas = np.geomspace(1, 0.1, 3)[:, None, None] * stack.alpha
+    plain = Newton().path(stack, alphas, 1e-8, 10_000)
+    found = StackedNewton().path(converted(stack, asarray), asarray(alphas), 1e-8, 1000)
+    for mine, theirs in zip(plain, found, strict=True):
+        assert to_numpy(theirs.gap).max() <= 1e-8
+        np.testing.assert_allclose(to_numpy(theirs.objective), mine.objective, rtol=1e-8)
+        assert to_numpy(theirs.n_iter).max() < 300

@@ -537,3 +537,6 @@ def test_trials_are_arranged_by_subject_and_copied_only_where_they_must_be(label
         np.testing.assert_array_equal(found[t, : len(rows)], values[rows])
         assert np.all(found[t, len(rows) :] == -1.0)
     assert np.shares_memory(found, values) == (labels == [0, 0, 1, 1, 2, 2])
+    some = subjects.only([0, 1])
+    for t, rows in enumerate(some.rows):
+        np.testing.assert_array_equal(some.pad(values)[t, : len(rows)], values[rows])

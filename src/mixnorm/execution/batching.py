@@ -6,8 +6,8 @@ stack that several fits submit is solved once; for example, the first stage of t
 The result of a fit does not depend on the other fits.
 
 Stacks are solved when every fit waits for one; then no further stack can come. Those of one kind are solved earlier
-where they fill a device and no more of them seem to come: it would have nothing to do while the host prepares the
-other fits.
+where they fill a device and no more of them seem to come, or all fits have begun: it would have nothing to do while
+the host prepares the other fits, or continues with solutions.
 """
 
 import itertools
@@ -239,10 +239,11 @@ class _Batcher:
                 raise self._closed
             self._note_begun()
             known = self._answers.get(request)
-            if known is not None:
-                return known
-            self._add(request)
+            if known is None:
+                self._add(request)
             self._change.notify()
+        if known is not None:
+            return known
         # While this fit waits, another one may run up to its own stack.
         self.running.end()
         self.running.set_bytes(stack.X.nbytes)
@@ -297,11 +298,11 @@ class _Batcher:
 
     def _end(self, request: _Request) -> None:
         """Let the fits of a request continue, all with its solutions or its error."""
-        del self._unsolved[request.key]
         self._n_waiting -= 1 + len(request.same)
         for one in (request, *request.same):
             one.solutions, one.error = request.solutions, request.error
             one.done.set()
+        del self._unsolved[request.key]  # last, so that `close` finds all fits that still wait
 
     def _wait(self) -> bool:
         """Wait until stacks can be solved, and make them ready, those of one kind together; False: all fits ended."""
@@ -322,8 +323,8 @@ class _Batcher:
     def _complete(self) -> tuple | None:
         """Return a kind whose stacks fill a device, and of which no more seem to come; None: there is none.
 
-        When all fits have begun, the first kind that fills a device: there is more for the host to do, but only with
-        solutions.
+        When all fits have submitted a stack, the first kind that fills a device is returned at once: what the host
+        still computes then, such as scores, needs solutions.
         """
         full = (kind for kind, number in self._n_problems.items() if number >= _FULL)
         patience = _OTHERS if self._beginning else 0
@@ -370,6 +371,33 @@ class _Batcher:
         return replace(same, **_merge_problems(stacks, merged.X.shape[2]))
 
 
+class _ShortTurns:
+    """Context in which the interpreter switches between threads after `_SWITCH_INTERVAL` at the latest.
+
+    The interval is that of the whole process. The first thread that enters the context sets it, and the last one that
+    leaves it restores the former one.
+    """
+
+    def __init__(self):
+        self._lock, self._inside, self._former = threading.Lock(), 0, 0.0
+
+    def __enter__(self):
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._former = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._former, _SWITCH_INTERVAL))
+
+    def __exit__(self, *_):
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                sys.setswitchinterval(self._former)
+
+
+_short_turns = _ShortTurns()
+
+
 def together(tasks: Sequence[Callable[[], Any]]) -> list:
     """Run tasks of one or more fits each, solve their stacks together, and return the results of all tasks.
 
@@ -380,12 +408,9 @@ def together(tasks: Sequence[Callable[[], Any]]) -> list:
         return []
     if isinstance(batcher, _Batcher):
         return _parts(batcher, tasks)
-    batcher, interval = _Batcher(len(tasks)), sys.getswitchinterval()
-    sys.setswitchinterval(min(interval, _SWITCH_INTERVAL))
-    try:
+    batcher = _Batcher(len(tasks))
+    with _short_turns:
         return _run(tasks, batcher, batcher.end_fit, batcher.run)
-    finally:
-        sys.setswitchinterval(interval)
 
 
 def _parts(batcher: _Batcher, tasks: Sequence[Callable[[], Any]]) -> list:

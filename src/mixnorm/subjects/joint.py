@@ -43,7 +43,8 @@ class Subjects:
         The values themselves, without a copy, if the subjects come one after the other with equally many trials.
         """
         T, most = len(self.rows), max(map(len, self.rows))
-        if values.dtype == float and np.array_equal(np.concatenate(self.rows), np.arange(T * most)):
+        is_full = all(len(rows) == most for rows in self.rows)
+        if is_full and values.dtype == float and np.array_equal(np.concatenate(self.rows), np.arange(len(values))):
             return values.reshape(T, most, *values.shape[1:])
         out = np.empty((T, most, *values.shape[1:]))
         for t, rows in enumerate(self.rows):

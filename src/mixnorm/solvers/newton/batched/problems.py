@@ -17,6 +17,9 @@ from mixnorm.core.problem import Stack
 from mixnorm.solvers.newton.batched.recorded import WithoutFills
 from mixnorm.solvers.newton.tuning import BATCHED, ENTRY_LENGTHS
 
+#: Least diagonal of the Hessian of a feature that is zero in all trials of a subject, as a share of the largest one.
+_LEAST_BEND = 1e-12
+
 
 class Point(NamedTuple):
     """A point of every problem: W (P, G, T, r), b (P, T), and Z w of every trial, (P, T, n)."""
@@ -104,12 +107,17 @@ class StackedProblems:
         self.subject_weight = xp.where(weight > 0, weight, 1.0)
         self.root_weight = xp.sqrt(2 * self.p)
         bend = 2 * self._against(self.p, self._matrix**2)
-        #: which slots hold a feature that is not zero in all trials, or that has a part in the metric
+        #: which slots hold a feature that the objective depends on: by trials or metric, or by similarity and ridge
         self.real = bend > 1e-300
         if self.root_rows is not None:
             self.real = self.real | (self._stiffnesses > 0)
-        #: diagonal of the Hessian with all trials inside the margin, (P, G, T, r), and its sum over each atom
-        self.bend = xp.where(self.real, bend, 1e-300)
+        elif self.similar or self.ridge is not None:
+            shape = self.B, self.T, self._features.n_features, self.K
+            self.real = self.real | (self.slots(xp.ones(shape, dtype=bend.dtype, device=bend.device)) > 0)
+        #: diagonal of the Hessian with all trials inside the margin, (P, G, T, r), and its sum over each atom; not
+        #: zero, so that a damped matrix is positive definite
+        least = _LEAST_BEND * xp.max(bend, axis=(1, 2, 3), keepdims=True)
+        self.bend = xp.where(bend > 1e-300, bend, xp.where(self.real & (least > 1e-300), least, 1e-300))
         self.trace = xp.sum(self.blocks(self.bend), axis=-1)
         #: trace of the similarity term's curvature on every atom at similarity 1/2: its size, or that of N_t
         self.atom_size = 1 if self.single_atoms else self.T * self.r

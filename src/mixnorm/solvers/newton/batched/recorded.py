@@ -4,6 +4,7 @@ A step of the stacked Newton's method is some five hundred operations on small a
 the host several times longer than the device; recorded as a CUDA graph they take it next to none.
 """
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
@@ -11,15 +12,16 @@ from typing import Any
 
 from mixnorm.core.arrays import Array, is_torch_array, like, namespace
 
-#: Names of the functions that have run in this process: what their first call initialises cannot be recorded.
-_RUN_BEFORE: set[str] = set()
+#: Functions that have run, by their name, the device and the thread, for which libraries are initialised: what the
+#: first call initialises cannot be recorded.
+_RUN_BEFORE: set[tuple] = set()
 
 
 class Recorded:
     """A function of (nested tuples of) arrays, whose operations depend on nothing but the shapes of them.
 
     With PyTorch on a GPU its operations are recorded at the first call with arguments of some shapes and replayed
-    from then on; what it returns is then overwritten by the next call. The very first call in a process, which
+    from then on; what it returns is then overwritten by the next call. The very first call of a function, which
     initialises libraries, is not recorded. Elsewhere the function is simply called.
 
     Parameters
@@ -40,9 +42,9 @@ class Recorded:
         leaves = _leaves(args)
         if not (is_torch_array(leaves[0]) and leaves[0].is_cuda):
             return self._function(*args)
-        name = self._function.func.__qualname__
-        if name not in _RUN_BEFORE:
-            _RUN_BEFORE.add(name)
+        where = self._function.func.__qualname__, leaves[0].device, threading.get_ident()
+        if where not in _RUN_BEFORE:
+            _RUN_BEFORE.add(where)
             return self._function(*args)
         key = tuple(leaf.shape for leaf in leaves)
         if key not in self._tapes:

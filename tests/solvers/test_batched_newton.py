@@ -42,6 +42,7 @@ LIBRARIES = [
 ]
 every_library = pytest.mark.parametrize("asarray", LIBRARIES)
 FACTORS = np.array([1.0, 0.3, 0.05])
+GROUPS_OF_ONE = Groups.from_labels(None, 4)
 
 
 def both(stack, asarray, tol=1e-8, factors=FACTORS, similarities=None):
@@ -453,3 +454,20 @@ def test_attempts_and_the_first_order_method_share_the_budget(monkeypatch):
     found = StackedNewton().path(stack, stack.alpha[None], 1e-12, 150)[0]
     assert found.gap.max() > 1e-12
     assert found.n_iter.max() == 150
+
+
+def test_coefficients_that_resemble_each_other_do_not_enter_together():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1, 1, 60, 4))
+    X[..., 2] = X[..., 0] + 0.01 * rng.standard_normal((1, 1, 60))  # nearly a copy
+    ones = np.ones((1, 1, 60))
+    stack = Stack(X, ones, ones[..., None], np.ones((1, 1)), np.ones((1, 4, 1)), np.zeros((1, 1)), GROUPS_OF_ONE, L1())
+    problems = stacked_newton.StackedProblems(stack)
+    asking = np.array([[True, True, True, False]])
+    # the larger of the two that are alike enters, whichever that is
+    np.testing.assert_array_equal(
+        assess._unlike(problems, asking, np.array([[3.0, 1.0, 2.0, 0.0]])), [[True, True, False, False]]
+    )
+    np.testing.assert_array_equal(
+        assess._unlike(problems, asking, np.array([[1.0, 2.0, 3.0, 0.0]])), [[False, True, True, False]]
+    )

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import array_api_strict
 import numpy as np
 import pytest
 
@@ -10,6 +11,11 @@ from mixnorm.core.penalties import L1, L2, GroupNorm
 from mixnorm.core.problem import Stack
 from mixnorm.execution.solve import SolverOptions, solve_directly
 from reference import random_problem
+
+try:
+    import torch
+except ImportError:
+    torch = None
 
 SIZES = [1, 2, 3, 2]
 N, G, D = 40, len(SIZES), sum(SIZES)
@@ -20,6 +26,13 @@ PENALTIES = {
     "q=1.4": (GroupNorm(1.4), "group", 1.4),
 }
 every_penalty = pytest.mark.parametrize("name", PENALTIES)
+needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+LIBRARIES = [
+    pytest.param(np.array, id="numpy"),
+    pytest.param(array_api_strict.asarray, id="array-api-strict"),
+    pytest.param(lambda values: torch.tensor(values), id="torch", marks=needs_torch),
+]
+every_library = pytest.mark.parametrize("asarray", LIBRARIES)
 
 
 def make_stack(name, B=2, K=3, T=1, beta=True, fit_intercept=True, similarity=0.0):

@@ -10,6 +10,7 @@ import pytest
 
 from mixnorm import GroupSVC
 from mixnorm.execution import batching
+from mixnorm.execution import turns as turns_module
 from mixnorm.execution.batching import COLLECTOR, together
 from mixnorm.execution.solve import SolverOptions, solve_directly
 from mixnorm.solvers.newton.batched import recorded
@@ -49,7 +50,7 @@ def wait_until(condition):
 
 
 def test_fits_that_begin_come_before_those_that_continue():
-    turns, order = batching._Turns(), []
+    turns, order = turns_module.Turns(), []
     first = run_in_turn(turns, True, 0, [], order)
     first[1].wait(5)
     later = []
@@ -64,9 +65,9 @@ def test_fits_that_begin_come_before_those_that_continue():
     assert [beginning for beginning, *_ in order] == [True, True, True, False, False]
 
 
-@pytest.mark.parametrize(("trials", "at_once"), [(0, 1), (batching._LARGE_BYTES, batching._LARGE_FITS)])
+@pytest.mark.parametrize(("trials", "at_once"), [(0, 1), (turns_module.LARGE_BYTES, turns_module.LARGE_FITS)])
 def test_large_fits_run_several_at_a_time_and_small_ones_do_not(trials, at_once):
-    turns, order, running = batching._Turns(), [], []
+    turns, order, running = turns_module.Turns(), [], []
     fits = [run_in_turn(turns, False, trials, running, order) for _ in range(6)]
     wait_until(lambda: queued(turns) == 6 - at_once)
     wait_until(lambda: len(running) == at_once)
@@ -87,7 +88,7 @@ def test_the_switch_interval_is_restored_also_after_an_error():
 
     with pytest.raises(ValueError, match="a fit failed"):
         together([fail, fail])
-    assert seen[0] == pytest.approx(batching._SWITCH_INTERVAL)
+    assert seen[0] == pytest.approx(turns_module.SWITCH_INTERVAL)
     assert sys.getswitchinterval() == before
 
 
@@ -99,7 +100,7 @@ def test_the_switch_interval_is_restored_after_calls_that_overlap():
 
     thread = threading.Thread(target=other)
     together([lambda: thread.start() or inside.wait(5)])  # ends first, and began first
-    assert sys.getswitchinterval() == pytest.approx(batching._SWITCH_INTERVAL)
+    assert sys.getswitchinterval() == pytest.approx(turns_module.SWITCH_INTERVAL)
     leave.set()
     thread.join(5)
     assert sys.getswitchinterval() == before

@@ -1,6 +1,5 @@
 """Linear systems of the batched engine, against dense matrices."""
 
-import array_api_strict
 import numpy as np
 import pytest
 
@@ -13,20 +12,8 @@ from mixnorm.solvers.newton.batched import system
 from mixnorm.solvers.newton.batched.blocks import BlocksThroughTrials, FactorisedBlocks, solve_coupled
 from mixnorm.solvers.newton.batched.linalg import inverse_factor, less_square, solve_posdef
 from mixnorm.solvers.newton.batched.solver import StackedNewton
-from stacks import converted
+from stacks import converted, every_library
 
-try:
-    import torch
-except ImportError:
-    torch = None
-
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
-LIBRARIES = [
-    pytest.param(np.array, id="numpy"),
-    pytest.param(array_api_strict.asarray, id="array-api-strict"),
-    pytest.param(lambda values: torch.tensor(values), id="torch", marks=needs_torch),
-]
-every_library = pytest.mark.parametrize("asarray", LIBRARIES)
 M, T, a, k = 2, 3, 4, 2
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import array_api_strict
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,20 +26,8 @@ from mixnorm.solvers.newton.batched.state import Aim, Step, Tangent
 from mixnorm.solvers.newton.batched.step import prepare
 from mixnorm.solvers.newton.batched.system import Load, Systems, _Size, padded_places, solve_padded
 from mixnorm.solvers.newton.tuning import CUT_SHORT
-from stacks import converted, every_penalty, make_stack, solve_path
+from stacks import LIBRARIES, converted, every_library, every_penalty, make_stack, needs_torch, solve_path, torch
 
-try:
-    import torch
-except ImportError:
-    torch = None
-
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
-LIBRARIES = [
-    pytest.param(np.array, id="numpy"),
-    pytest.param(array_api_strict.asarray, id="array-api-strict"),
-    pytest.param(lambda values: torch.tensor(values), id="torch", marks=needs_torch),
-]
-every_library = pytest.mark.parametrize("asarray", LIBRARIES)
 FACTORS = np.array([1.0, 0.3, 0.05])
 GROUPS_OF_ONE = Groups.from_labels(None, 4)
 

@@ -11,9 +11,8 @@ the host prepares the other fits, or continues with solutions.
 """
 
 import itertools
-import sys
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field, fields, replace
@@ -28,18 +27,13 @@ from mixnorm.core.arrays import Array, device, namespace
 from mixnorm.core.metric import join_metrics
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.execution.solve import COLLECTOR, SolverOptions, solve_directly, to_device
+from mixnorm.execution.turns import Turns, short_switch_interval
 
 #: So many problems of one kind fill a device: more at once take it proportionally longer.
 _FULL = 256
 #: No more stacks of a kind are expected where so many of other kinds came after the last: the six grids of a fit that
 #: chooses q come in turn.
 _OTHERS = 8
-#: Seconds after which a thread that computes lets another one use the interpreter. By default it is 5 ms, and the
-#: thread of the device needs the interpreter a few times in every step of a solver, which takes as long.
-_SWITCH_INTERVAL = 5e-4
-#: So many fits run at once if each has at least so many bytes of trials: they spend their time in NumPy, outside the
-#: interpreter.
-_LARGE_FITS, _LARGE_BYTES = 4, 4 * 1024**2
 #: The arrays of a solution, all with the data sets as their first axis.
 _PARTS = [part.name for part in fields(Solution)]
 #: Solutions are kept for fits that submit the same stack later, up to so many bytes.
@@ -148,61 +142,6 @@ class _Answers:
             self._solutions[request.kind, request.content] = solutions
 
 
-class _Turns:
-    """Lets one fit run at a time, or several large ones.
-
-    Fits that begin come before those whose stacks are solved, so that the device soon has stacks to solve; otherwise
-    they take turns in the order in which they ask for it.
-    """
-
-    def __init__(self):
-        self._lock = threading.Lock()
-        self._free = _LARGE_FITS
-        self._queues: tuple[deque, deque] = (deque(), deque())
-        self._own = threading.local()
-
-    def begin(self) -> None:
-        """Wait for the turn of this thread."""
-        turn = threading.Event()
-        with self._lock:
-            self._queues[0 if self.is_beginning else 1].append((self._size, turn))
-            self._call_next()
-        turn.wait()
-
-    def end(self) -> None:
-        """End the turn of this thread."""
-        with self._lock:
-            self._free += self._size
-            self._call_next()
-
-    @property
-    def is_beginning(self) -> bool:
-        """Whether the fit of this thread is still to submit its first stack."""
-        return getattr(self._own, "is_beginning", True)
-
-    @is_beginning.setter
-    def is_beginning(self, value: bool) -> None:
-        self._own.is_beginning = value
-
-    def set_bytes(self, trials: int) -> None:
-        """Tell between two turns how many bytes of trials the fit of this thread has."""
-        self._own.size = 1 if trials >= _LARGE_BYTES else _LARGE_FITS
-
-    @property
-    def _size(self) -> int:
-        """Of the turns of this thread, in units of those of a large fit."""
-        return getattr(self._own, "size", _LARGE_FITS)
-
-    def _call_next(self) -> None:
-        for queue in self._queues:
-            while queue and queue[0][0] <= self._free:
-                size, turn = queue.popleft()
-                self._free -= size
-                turn.set()
-            if queue:  # no later one may overtake it
-                return
-
-
 class _Batcher:
     """Collects the stacks of several fits, and solves those of one kind together."""
 
@@ -224,7 +163,7 @@ class _Batcher:
         self._n_problems: Counter[tuple] = Counter()
         self._answers = _Answers()
         # Mostly one fit runs at a time: threads that compete for the interpreter slow down each other and the device.
-        self.running = _Turns()
+        self.running = Turns()
         self._known = _KnownTrials()
         self._trials: tuple[tuple, Stack] | None = None
 
@@ -371,33 +310,6 @@ class _Batcher:
         return replace(same, **_merge_problems(stacks, merged.X.shape[2]))
 
 
-class _ShortTurns:
-    """Context in which the interpreter switches between threads after `_SWITCH_INTERVAL` at the latest.
-
-    The interval is that of the whole process. The first thread that enters the context sets it, and the last one that
-    leaves it restores the former one.
-    """
-
-    def __init__(self):
-        self._lock, self._inside, self._former = threading.Lock(), 0, 0.0
-
-    def __enter__(self):
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._former = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._former, _SWITCH_INTERVAL))
-
-    def __exit__(self, *_):
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                sys.setswitchinterval(self._former)
-
-
-_short_turns = _ShortTurns()
-
-
 def together(tasks: Sequence[Callable[[], Any]]) -> list:
     """Run tasks of one or more fits each, solve their stacks together, and return the results of all tasks.
 
@@ -409,7 +321,7 @@ def together(tasks: Sequence[Callable[[], Any]]) -> list:
     if isinstance(batcher, _Batcher):
         return _parts(batcher, tasks)
     batcher = _Batcher(len(tasks))
-    with _short_turns:
+    with short_switch_interval:
         return _run(tasks, batcher, batcher.end_fit, batcher.run)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixnorm.core import lq_prox
-from mixnorm.core.penalties import L1, L2, GroupNorm
+from mixnorm.core.penalties import L1, L2, GroupNorm, GroupNorms
 from reference import conjugate_exponent, lq_norm, project_dual_ball, prox_reference
 
 ACCURACY = 1e-10
@@ -376,3 +376,22 @@ def test_prox_in_a_fixed_number_of_steps_is_exact_up_to_the_dual_norm(q):
         axis=(1, 2)
     )
     np.testing.assert_array_less(error, 1e-14 / (q - 1) * np.abs(blocks).max(axis=(1, 2)))
+
+
+@pytest.mark.parametrize("asarray", [np.asarray, array_api_strict.asarray], ids=["numpy", "array-api-strict"])
+def test_several_orders_are_each_order_for_its_own_problems(asarray):
+    rng = np.random.default_rng(0)
+    q = np.array([[1.05, 1.3, 1.6], [1.9, 1.5, 1.2]])
+    blocks, weight = rng.standard_normal((2, 4, 5, 3)), rng.uniform(0.1, 1.5, (2, 4, 3))
+    blocks[0, 1], weight[1, 2, 0] = 0.0, 0.0
+    several = GroupNorms(q)
+    found = [several.value(asarray(blocks), asarray(weight)), several.prox(asarray(blocks), asarray(weight))]
+    found.append(several.dual_norm(asarray(blocks)))
+    for i, k in np.ndindex(*q.shape):
+        one, own = GroupNorm(q[i, k]), (blocks[i, ..., k : k + 1], weight[i, :, k : k + 1])
+        expected = one.value(*own), one.prox(*own), one.dual_norm(own[0])
+        for mine, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(np.asarray(mine)[i, ..., k], theirs[..., 0], rtol=1e-13, atol=1e-14)
+    np.testing.assert_array_equal(several.take(np.array([1]), np.array([2, 0])).q, [[1.2, 1.9]])
+    np.testing.assert_array_equal(several.repeat(2).q, np.concatenate([q, q], axis=1))
+    assert several.only(np.ones(4, dtype=bool)) is several

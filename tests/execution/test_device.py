@@ -16,6 +16,7 @@ from mixnorm.execution import batching as together_module
 from mixnorm.execution import device as device_module
 from mixnorm.execution.batching import together
 from mixnorm.execution.device import sending
+from mixnorm.execution.requests import Request
 from mixnorm.execution.solve import SolverOptions, on_device
 from mixnorm.solvers.newton.batched import solver as stacked_newton
 from stacks import make_stack, solve_path
@@ -264,6 +265,36 @@ def test_all_q_of_a_fit_are_asked_for_at_once(solved_together):
 
 
 @pytest.mark.usefixtures("torch_as_device")
+def test_orders_between_1_and_2_are_solved_at_once_on_a_device(monkeypatch):
+    """As columns of the same trials; fits that ask for unlike numbers of orders, as data sets of their own."""
+    merged, plain = [], together_module.solve_directly
+
+    def note(stack, *rest):
+        merged.append((np.ndim(stack.penalty.q), stack.X.shape[0], stack.alpha.shape))
+        return plain(stack, *rest)
+
+    monkeypatch.setattr(together_module, "solve_directly", note)
+    cv = partial(GroupSVCCV, [0.1, 0.03], tol=1e-10)
+    fits = [partial(cv(q=(1.3, 1.5, 1.8)).fit, X, Y), partial(cv(q=(1.3, 1.5, 1.8)).fit, X[:100], Y[:100])]
+    unlike = [partial(cv(q=(1.3, 1.5)).fit, X, Y), partial(cv(q=(1.7,)).fit, X[:100], Y[:100])]
+    on_host = [fit() for fit in [*fits, *unlike]]
+    with use_device("cuda"):
+        found = together(fits) + together(unlike)
+    # three folds and a refit for each order
+    assert merged == [(2, 2, (2, 12)), (2, 3, (3, 4))]
+    for mine, theirs in zip(found, on_host, strict=True):
+        np.testing.assert_allclose(mine.coef_, theirs.coef_, atol=1e-4)
+        assert mine.objective_ == pytest.approx(theirs.objective_, rel=1e-9)
+        assert mine.q_ == theirs.q_
+        np.testing.assert_allclose(mine.scores_, theirs.scores_, atol=1e-12)
+
+
+def test_orders_are_kinds_of_their_own_on_the_host(solved_together):
+    together([partial(GroupSVC(0.05, q=q).fit, X, Y) for q in (1.3, 1.5)])
+    assert sorted(solved_together) == [(1.3, 1), (1.5, 1)]
+
+
+@pytest.mark.usefixtures("torch_as_device")
 def test_an_error_in_a_part_of_a_fit_is_that_of_the_fit():
     with use_device("cuda"), pytest.raises(ValueError, match="finite values > 0"):
         together([partial(GroupSVCCV([0.1, -1.0], q=(1.5, 2.0)).fit, X, Y), partial(GroupSVC(0.05).fit, X, Y)])
@@ -327,14 +358,13 @@ def test_a_kind_is_complete_if_it_fills_a_device_and_others_followed(monkeypatch
     for name in ("q=2", "q=2", "l2", "l2", "l2"):  # three problems each
         stack = make_stack(name, B=1)
         # alphas of their own, so that each is another problem
-        made.append(
-            together_module._Request(stack, stack.X, np.full((1, 1, 3), 1.0 + len(made)), None, SolverOptions())
-        )
+        made.append(Request(stack, stack.X, np.full((1, 1, 3), 1.0 + len(made)), None, SolverOptions()))
         batcher._add(made[-1])
         # of the first kind there are enough from the second stack on, and two others followed after the fourth
         assert batcher._complete() == (made[0].kind if len(made) > 3 else None)
     assert batcher._wait()
-    assert batcher._ready == [made[:2]]
+    (ready,) = batcher._ready  # in the order of their trials in memory
+    assert sorted(map(id, ready)) == sorted(map(id, made[:2]))
     assert batcher._waiting == made[2:]
 
 
@@ -344,7 +374,7 @@ def test_a_full_kind_is_complete_once_all_fits_have_begun(monkeypatch):
     batcher = together_module._Batcher(2)
     for alpha in (1.0, 2.0):
         stack = make_stack("q=2", B=1)
-        batcher._add(together_module._Request(stack, stack.X, np.full((1, 1, 3), alpha), None, SolverOptions()))
+        batcher._add(Request(stack, stack.X, np.full((1, 1, 3), alpha), None, SolverOptions()))
     assert batcher._complete() is None
     batcher._beginning = 0
     assert batcher._complete() == batcher._waiting[0].kind
@@ -353,16 +383,14 @@ def test_a_full_kind_is_complete_once_all_fits_have_begun(monkeypatch):
 def test_equal_stacks_wait_as_one_and_get_the_same_solutions():
     batcher = together_module._Batcher(2)
     stacks = [make_stack("q=2", B=1)] * 2
-    first, second = (
-        together_module._Request(stack, stack.X, np.ones((1, 1, 3)), None, SolverOptions()) for stack in stacks
-    )
+    first, second = (Request(stack, stack.X, np.ones((1, 1, 3)), None, SolverOptions()) for stack in stacks)
     batcher._add(first)
     batcher._add(second)
+    batcher._n_waiting = 2
     assert batcher._waiting == [first]
-    assert batcher._n_waiting == 2
     first.solutions = ["solved"]
     batcher._end(first)
-    assert second.done.is_set()
+    assert second.waiter.done.is_set()
     assert second.solutions == ["solved"]
     assert batcher._n_waiting == 0
 
@@ -371,7 +399,9 @@ def test_stacks_of_different_kinds_are_solved_early_and_answers_are_kept(monkeyp
     monkeypatch.setattr(together_module, "_FULL", 1)
     monkeypatch.setattr(together_module, "_OTHERS", 1)
     solved, solve = [], together_module.solve_directly
-    monkeypatch.setattr(together_module, "solve_directly", lambda *args: solved.append(len(args[0].X)) or solve(*args))
+    monkeypatch.setattr(
+        together_module, "solve_directly", lambda *args: solved.append(args[0].alpha.size) or solve(*args)
+    )
     alphas = (0.05, 0.02)
     fits = [GroupSVC(alpha, penalty=penalty) for alpha in alphas for penalty in ("group", "l2")]
 
@@ -392,7 +422,7 @@ def test_a_fit_does_not_depend_on_what_becomes_of_equal_trials_of_another():
     stack = replace(make_stack("q=2", B=1), alpha=np.full((1, 3), 0.05))
     theirs = stack.X.copy()
     alphas = stack.alpha[None]
-    request = together_module._Request(replace(stack, X=theirs), stack.X, alphas, None, SolverOptions())
+    request = Request(replace(stack, X=theirs), stack.X, alphas, None, SolverOptions())
     batcher = together_module._Batcher(1)
     assert batcher._answers.get(request) is None  # as `submit` does; from here on its trials are known
     theirs *= -1.0

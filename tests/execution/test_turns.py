@@ -12,7 +12,8 @@ from mixnorm import GroupSVC
 from mixnorm.execution import batching
 from mixnorm.execution import turns as turns_module
 from mixnorm.execution.batching import COLLECTOR, together
-from mixnorm.execution.solve import SolverOptions, solve_directly
+from mixnorm.execution.requests import Request
+from mixnorm.execution.solve import Job, SolverOptions, solve_directly
 from mixnorm.solvers.newton.batched import recorded
 from stacks import make_stack
 
@@ -110,9 +111,7 @@ def test_a_fit_with_a_known_answer_lets_a_full_kind_begin(monkeypatch):
     """Of two fits one waits with a stack that fills the device; the other begins, and gets an answer that is kept."""
     monkeypatch.setattr(batching, "_FULL", 1)
     batcher, stack, options = batching._Batcher(2), make_stack("q=2", B=1), SolverOptions()
-    waiting, known = (
-        batching._Request(stack, stack.X, np.full((1, 1, 3), alpha), None, options) for alpha in (0.1, 0.2)
-    )
+    waiting, known = (Request(stack, stack.X, np.full((1, 1, 3), alpha), None, options) for alpha in (0.1, 0.2))
     batcher._beginning = 1
     batcher._add(waiting)
     solutions = solve_directly(stack, known.alphas, None, options)
@@ -120,7 +119,7 @@ def test_a_fit_with_a_known_answer_lets_a_full_kind_begin(monkeypatch):
     device = threading.Thread(target=batcher._wait, daemon=True)
     device.start()
     wait_until(lambda: len(batcher._change._waiters) == 1)
-    assert batcher.submit(stack, known.alphas, None, options) == solutions
+    assert batcher.submit([Job(stack, known.alphas)], options) == [solutions]
     device.join(5)
     assert not device.is_alive()
     assert batcher._ready == [[waiting]]

@@ -28,6 +28,7 @@ __all__ = [
     "matmul_transposed",
     "namespace",
     "positive_part",
+    "put_rows",
     "to_numpy",
 ]
 
@@ -56,6 +57,17 @@ def like(reference: Array, values: Any, dtype: Any = None) -> Array:
     if isinstance(values, np.ndarray) and not values.flags.writeable:
         values = values.copy()  # PyTorch takes no read-only memory
     return xp.asarray(values, dtype=reference.dtype if dtype is None else dtype, device=device(reference))
+
+
+def put_rows(target: Array, rows: Array, values: Array) -> None:
+    """Write ``values`` (m, ...) into some rows of ``target`` (n, ...), on its device; of equal rows any one stays."""
+    if is_torch_array(target):
+        target.index_copy_(0, rows, values)
+    elif is_numpy_array(target) or is_cupy_array(target):
+        target[rows] = values
+    else:  # the standard knows no such assignment
+        for place, row in enumerate(to_numpy(rows).tolist()):
+            target[row, ...] = values[place, ...]
 
 
 def to_numpy(array: Array) -> np.ndarray:

@@ -7,7 +7,9 @@ The best intercept for given scores is the minimiser of a piecewise quadratic in
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mixnorm.core.arrays import Array, matmul_transposed, namespace
+import numpy as np
+
+from mixnorm.core.arrays import Array, is_numpy_array, matmul_transposed, namespace
 from mixnorm.core.conditioning import condition
 from mixnorm.core.penalties import Penalty
 from mixnorm.core.problem import SquaredHinge, Stack
@@ -66,9 +68,16 @@ def polish(stack: Stack, W: Array, b: Array) -> tuple[Array, Array, Array]:
         return W, b, stack.scores(W, b)
     if not stack.fit_intercept:
         return W, b, stack.scores(W, b)
-    scores = namespace(W).matmul(stack.X, W)
+    scores = _products(stack.X, W)
     b = solve_intercept(stack.loss, scores, stack.y[..., None], stack.trial_weight, b)
     return W, b, scores + b[:, :, None, :]
+
+
+def _products(X: Array, W: Array) -> Array:
+    """Return X W; at the zero model, where every path begins, no product is needed."""
+    if is_numpy_array(W) and not W.any():  # elsewhere the question would make the host wait for the device
+        return np.zeros((*X.shape[:-1], W.shape[-1]), dtype=W.dtype)
+    return namespace(W).matmul(X, W)
 
 
 def solve_intercept(loss: SquaredHinge, scores: Array, y: Array, weight: Array, b: Array) -> Array:

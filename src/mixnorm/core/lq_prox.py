@@ -30,7 +30,12 @@ _SMALL_BRACKET = 4e-15
 _NO_DIGITS = 1e-15
 
 
-def prox_lq(blocks: Array, threshold: Array, q: float) -> Array:
+def n_joint_steps(q: float) -> int:
+    """Return how many joint steps `prox_lq_in_steps` takes by default: near 1 the prox needs more."""
+    return 6 if q >= 1.2 else 8
+
+
+def prox_lq(blocks: Array, threshold: Array, q: float | Array) -> Array:
     """Return the prox of threshold·‖·‖_q of every block, to rounding of its largest entry.
 
     Parameters
@@ -38,8 +43,8 @@ def prox_lq(blocks: Array, threshold: Array, q: float) -> Array:
     blocks : array of shape (..., G, r, K)
     threshold : array of shape (..., G, K)
         Must be below the block's dual norm ‖·‖_{q*}: at or above it the prox is zero. 0: identity.
-    q : float
-        1 < q < 2.
+    q : float or array
+        1 < q < 2; of every problem, if it is an array, in a shape that broadcasts with the blocks.
     """
     xp = namespace(blocks, threshold)
     largest = xp.max(xp.abs(blocks), axis=-2)
@@ -52,16 +57,17 @@ def prox_lq(blocks: Array, threshold: Array, q: float) -> Array:
     return xp.where((shrinks & (largest > 0))[..., None, :], x, blocks)
 
 
-def prox_lq_in_steps(blocks: Array, threshold: Array, q: float, steps: int | None = None) -> Array:
+def prox_lq_in_steps(blocks: Array, threshold: Array, q: float | Array, steps: int | None = None) -> Array:
     """Return the prox of threshold·‖·‖_q as `prox_lq` does, by a fixed number of joint Newton steps for N and all t_i.
 
+    ``steps``: by default `n_joint_steps`; required where q is an array.
     Exactly zero where the prox is; elsewhere, with the default steps, to rounding for q from 1.03. At q = 1.01
     one block in 10 000 is left with an error of up to 2e-8 of its largest entry. Nothing in it asks how far it got, so
     that a device never waits for the host.
     """
     xp = namespace(blocks)
     if steps is None:
-        steps = 6 if q >= 1.2 else 8
+        steps = n_joint_steps(q)
     p = 1 / (q - 1)
     largest = xp.max(xp.abs(blocks), axis=-2, keepdims=True)
     scale = xp.where(largest > 0, largest, 1.0)
@@ -90,7 +96,7 @@ def _first_norm(high: Array, tau: Array, dual_norm: Array) -> Array:
     return high * xp.clip(1 - tau / xp.where(dual_norm > 0, dual_norm, 1.0), 1e-16)
 
 
-def _joint_step(u: Array, tau: Array, N: Array, t: Array, p: float, high: Array) -> tuple[Array, Array, Array]:
+def _joint_step(u: Array, tau: Array, N: Array, t: Array, p: float | Array, high: Array) -> tuple[Array, Array, Array]:
     """One Newton step for N and all t_i together: that of N, that of t, and the next N, kept below a bound."""
     xp = namespace(u)
     rest = t ** (p - 1)
@@ -105,7 +111,7 @@ def _joint_step(u: Array, tau: Array, N: Array, t: Array, p: float, high: Array)
     return N_step, -(excess + r * (N_next - N)) / steep, N_next
 
 
-def _magnitudes(u: Array, tau: Array, q: float) -> Array:
+def _magnitudes(u: Array, tau: Array, q: float | Array) -> Array:
     """Solve for |x|, given u = |u| with largest entry 1 and tau (..., G, 1, K)."""
     xp = namespace(u)
     p = 1 / (q - 1)
@@ -120,7 +126,7 @@ def _magnitudes(u: Array, tau: Array, q: float) -> Array:
     return xp.where(p * x < u, x, positive_part(u - tau * t))
 
 
-def _solve_jointly(u: Array, tau: Array, N: Array, p: float, high: Array) -> tuple[Array, Array, bool]:
+def _solve_jointly(u: Array, tau: Array, N: Array, p: float | Array, high: Array) -> tuple[Array, Array, bool]:
     """Newton's method for N and all t_i together, from a guess of N; whether it came to an end."""
     xp = namespace(u)
     bound = u / tau
@@ -135,7 +141,7 @@ def _solve_jointly(u: Array, tau: Array, N: Array, p: float, high: Array) -> tup
     return N, t, False
 
 
-def _solve_nested(u: Array, tau: Array, N: Array, t: Array, q: float, high: Array) -> tuple[Array, Array]:
+def _solve_nested(u: Array, tau: Array, N: Array, t: Array, q: float | Array, high: Array) -> tuple[Array, Array]:
     """Newton's method for N inside a bracket, for every N the t_i: slower, and it always comes to an end."""
     xp = namespace(u)
     p = 1 / (q - 1)
@@ -150,14 +156,14 @@ def _solve_nested(u: Array, tau: Array, N: Array, t: Array, q: float, high: Arra
         inside = (N_next >= low) & (N_next <= high)
         N_next = xp.where(inside, N_next, (low + high) / 2)
         step = xp.abs(N_next - N)
-        done = (inside & (step <= _SMALL_STEP * N_next)) | (step <= max(1.0, p) * _SMALL_BRACKET * N_next + _NO_DIGITS)
+        done = (inside & (step <= _SMALL_STEP * N_next)) | (step <= p * _SMALL_BRACKET * N_next + _NO_DIGITS)
         N = N_next
         if bool(xp.all(done | (total == 0))):
             break
     return N, _solve_inner(u, tau, N, t, p)
 
 
-def _newton_outer(N: Array, r: Array, t: Array, tau: Array, total: Array, q: float) -> Array:
+def _newton_outer(N: Array, r: Array, t: Array, tau: Array, total: Array, q: float | Array) -> Array:
     """One Newton step for ψ(N) = total^{−1/q} − 1."""
     xp = namespace(N)
     p = 1 / (q - 1)
@@ -170,7 +176,7 @@ def _newton_outer(N: Array, r: Array, t: Array, tau: Array, total: Array, q: flo
     return N - (1 - safe ** (1 / q)) * safe / slope
 
 
-def _solve_inner(u: Array, tau: Array, N: Array, t: Array, p: float) -> Array:
+def _solve_inner(u: Array, tau: Array, N: Array, t: Array, p: float | Array) -> Array:
     """Solve N t^p + tau t = u for t, from a guess."""
     xp = namespace(u)
     bound = xp.minimum(u / tau, (u / N) ** (1 / p))

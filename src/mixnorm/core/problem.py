@@ -193,6 +193,7 @@ class Stack:
             center=None if self.center is None else rectangle(self.center),
             metric=None if self.metric is None else self.metric.take(rows),
             ridge=None if self.ridge is None else rectangle(self.ridge),
+            penalty=self.penalty.take(rows, columns),
         )
 
     def only(self, kept: np.ndarray) -> "Stack":

@@ -16,14 +16,14 @@ import numpy as np
 
 from mixnorm.core.crossed_groups import shrink, smallest_scale
 from mixnorm.core.groups import Groups
-from mixnorm.core.penalties import vector_norm
+from mixnorm.core.penalties import SameForAll, vector_norm
 
 #: Rounds of Dykstra's algorithm before the interior-point method takes over, and the change at which it ends.
 _ROUNDS, _CHANGE = 200, 1e-15
 
 
 @dataclass(frozen=True, eq=False)
-class SensorsAndWindows:
+class SensorsAndWindows(SameForAll):
     """Ω of the module's docstring, on NumPy blocks of one subject.
 
     Weights and thresholds are those of the sensors, then those of the windows: (..., G + number of windows, K). A

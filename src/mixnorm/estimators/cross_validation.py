@@ -1,7 +1,7 @@
 """Cross-validation: folds as columns of weights, the scores of their test trials, and the choice of a model."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -257,23 +257,28 @@ class Choice:
 
 
 def scored_grids(
-    stack: Stack,
-    alphas: np.ndarray,
-    grids: list[list[Solution]],
+    stacks: Sequence[Stack],
+    alphas: Sequence[np.ndarray],
+    grids: Sequence[list[Solution]],
     score: Callable[[list[Solution]], np.ndarray],
 ) -> list[Choice]:
-    """Score solved grids of the same alphas; ``score`` returns the scores (A, folds) of A solutions."""
+    """Score solved grids; each has its stack and its alphas. ``score`` returns the scores (A, folds) of A solutions.
+
+    The stacks have the same trials, and equal numbers of alphas.
+    """
     # All grids in one call, so that the test trials of a fold are copied once.
-    scores = score([solution for solutions in grids for solution in solutions]).reshape(len(grids), len(alphas), -1)
+    scores = score([solution for solutions in grids for solution in solutions]).reshape(len(grids), len(alphas[0]), -1)
     found = [
-        Choice(stack, alphas, solutions, own, count_selected(stack, solutions))
-        for solutions, own in zip(grids, scores, strict=True)
+        Choice(stack, own_alphas, solutions, own, count_selected(stack, solutions))
+        for stack, own_alphas, solutions, own in zip(stacks, alphas, grids, scores, strict=True)
     ]
-    if not any(one.zero_refit.any() for one in found):
-        return found
-    W, b, _ = polish(stack, *stack.start())
-    zero_score = float(score([replace(grids[0][0], W=W, b=b)]).mean())
-    return [replace(one, zero_score=zero_score) if one.zero_refit.any() else one for one in found]
+    return [_with_zero_score(one, score) if one.zero_refit.any() else one for one in found]
+
+
+def _with_zero_score(found: Choice, score: Callable[[list[Solution]], np.ndarray]) -> Choice:
+    """Add the score of the models of the folds without any sensor."""
+    W, b, _ = polish(found.stack, *found.stack.start())
+    return replace(found, zero_score=float(score([replace(found.solutions[0], W=W, b=b)]).mean()))
 
 
 def check_rule(rule, max_sensors, allowed: tuple[str, ...] = ("best", "1se")) -> None:

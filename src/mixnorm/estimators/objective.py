@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -15,7 +16,7 @@ from mixnorm.core.problem import Solution, Stack
 from mixnorm.estimators.inputs import Trials
 from mixnorm.estimators.quadratic import Noise, Quadratic, check_noise
 from mixnorm.estimators.windows import read_windows, with_windows
-from mixnorm.execution import SolverOptions, solve
+from mixnorm.execution import Job, SolverOptions, solve, solve_all, together_on_device
 
 #: The smallest alpha of an automatic grid, as a share of alpha_max; scikit-learn's paths use the same.
 ALPHA_RATIO = 1e-3
@@ -319,6 +320,20 @@ def solve_with(
     if quadratic is None:
         return solve(stack, alphas, options, n_jobs=n_jobs)
     return quadratic.solve(stack, alphas, options, n_jobs)
+
+
+def solve_all_with(
+    quadratics: Sequence[Quadratic | None], jobs: Sequence[Job], options: SolverOptions, n_jobs: int | None = None
+) -> list[list[Solution]]:
+    """`solve_with` for several stacks: on a device all at once, on the host one after the other."""
+    if all(quadratic is None for quadratic in quadratics):
+        return solve_all(jobs, options, n_jobs)
+    return together_on_device(
+        [
+            partial(solve_with, quadratic, job.stack, job.alphas, options, n_jobs)
+            for quadratic, job in zip(quadratics, jobs, strict=True)
+        ]
+    )
 
 
 def warn_unconverged(solutions: Iterable[Solution], tol: float, stacklevel: int = 3) -> None:

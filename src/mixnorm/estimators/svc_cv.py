@@ -1,7 +1,6 @@
 """`GroupSVCCV`: the classifier of one subject with its parameters chosen by cross-validation."""
 
-import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -24,10 +23,10 @@ from mixnorm.estimators.cross_validation import (
     warn_zero_choice,
 )
 from mixnorm.estimators.inputs import all_or_nothing, class_balance, read_training
-from mixnorm.estimators.objective import Objective, check_alphas, largest_alphas, solve_with, warn_unconverged
+from mixnorm.estimators.objective import Objective, check_alphas, largest_alphas, solve_all_with, warn_unconverged
 from mixnorm.estimators.quadratic import Quadratic, check_enough_trials, warn_light_trials
 from mixnorm.estimators.svc import TO_THE_USER, SingleSubject, second_stage
-from mixnorm.execution import SolverOptions, together_on_device
+from mixnorm.execution import Job, SolverOptions
 
 #: Parameters that may be sequences, in the order of the axes that they add to the grid of alphas.
 _CHOSEN = ("window_share", "ridge", "q")
@@ -227,11 +226,8 @@ class GroupSVCCV(Probabilities, SingleSubject):
         if objectives[0].noise is not None:
             self._check_enough_trials(objectives[0].noise, signs, own_weights)
             warn_light_trials(objectives[0].noise, weights, TO_THE_USER)
-        # Not before a grid is solved: many fits that wait for a device would each hold a copy of their test trials.
-        # For one grid, one fold after the other; for several grids of q, ridge and window share, once for all.
-        parts: Callable[[], Iterable[np.ndarray]] = partial(_test_trials, trials.matrix, folds)
-        if len(objectives) > 1:
-            parts = functools.cache(lambda: list(_test_trials(trials.matrix, folds)))
+        # Copied when the grids are solved: otherwise many fits that wait for a device would hold a copy each.
+        parts = partial(_test_trials, trials.matrix, folds)
         score = partial(
             score_folds, folds=folds, parts=parts, labels=labels, scoring=self.scoring, params=routed.score
         )
@@ -239,9 +235,8 @@ class GroupSVCCV(Probabilities, SingleSubject):
         is_grid_given = np.ndim(self.alphas) > 0
         tops = [None] * len(stacks) if is_grid_given else largest_alphas(stacks)
         grids = [_Grid(*each, options) for each in zip(stacks, tops, quadratics, strict=True)]
-        # On a device it takes little longer to solve all grids than one of them; on the host they follow one another.
-        stages = together_on_device([partial(self._stages, grid, score) for grid in grids])
-        candidates = [stage[-1] for stage in stages]
+        stages = self._stages(grids, score)
+        candidates = stages[-1]
         best, alpha = choose(candidates, self.rule, self.max_sensors)
         self._set_choice(candidates, objectives[best], alpha, best)
         found = candidates[best]
@@ -288,23 +283,29 @@ class GroupSVCCV(Probabilities, SingleSubject):
         for k, own in enumerate(weights.T[:-1]):
             check_enough_trials(noise, signs, own, self.classes_, f"in the training part of fold {k} of cv")
 
-    def _stages(self, grid: "_Grid", score: Callable) -> list[Choice]:
-        """Solve and score one grid of alphas; for the adaptive norm, twice."""
-        found = self._solved(grid, score)
+    def _stages(self, grids: list["_Grid"], score: Callable) -> list[list[Choice]]:
+        """Solve and score all grids of alphas; for the adaptive norm, twice."""
+        found = self._solved(grids, score)
         if not self.adaptive:
             return [found]
-        # The first stage is only a means: rule and max_sensors apply to the second stage, which is the model.
-        _, first = choose([found], "best", None)
-        q = grid.stack.penalty.q
-        second = replace(grid, stack=second_stage(grid.stack, found.solutions[first], q), largest_alpha=None)
+        second = []
+        for grid, own in zip(grids, found, strict=True):
+            # The first stage is only a means: rule and max_sensors apply to the second stage, which is the model.
+            _, first = choose([own], "best", None)
+            stack = second_stage(grid.stack, own.solutions[first], grid.stack.penalty.q)
+            second.append(replace(grid, stack=stack, largest_alpha=None))
         return [found, self._solved(second, score)]
 
-    def _solved(self, grid: "_Grid", score: Callable) -> Choice:
-        alphas = check_alphas(self.alphas, grid.stack, grid.quadratic, largest=grid.largest_alpha)
+    def _solved(self, grids: list["_Grid"], score: Callable) -> list[Choice]:
+        alphas = [check_alphas(self.alphas, grid.stack, grid.quadratic, largest=grid.largest_alpha) for grid in grids]
         # The alphas of the refit for all folds, as in LassoCV: alphas relative to each fold would not be comparable.
-        columns = np.repeat(alphas[:, None, None], grid.stack.shape[-1], axis=2)
-        solutions = solve_with(grid.quadratic, grid.stack, columns, grid.options, self.n_jobs)
-        return scored_grids(grid.stack, alphas, [solutions], score)[0]
+        jobs = [
+            Job(grid.stack, np.repeat(own[:, None, None], grid.stack.shape[-1], axis=2))
+            for grid, own in zip(grids, alphas, strict=True)
+        ]
+        # On a device it takes little longer to solve all grids than one of them; on the host they follow one another.
+        solutions = solve_all_with([grid.quadratic for grid in grids], jobs, grids[0].options, self.n_jobs)
+        return scored_grids([grid.stack for grid in grids], alphas, solutions, score)
 
     def _set_choice(self, candidates: list[Choice], chosen: Objective, alpha: int, best: int) -> None:
         """Set the chosen values and the whole grid, which has an axis for each of `_CHOSEN` that is a sequence."""

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -73,13 +73,19 @@ class SolverOptions:
         return cls(estimator.solver, estimator.tol, estimator.max_iter)
 
 
+class Job(NamedTuple):
+    """A stack to be solved at alphas (A, B, K), and at similarities of that shape if there are any."""
+
+    stack: Stack
+    alphas: np.ndarray
+    similarities: np.ndarray | None = None
+
+
 class Collector(Protocol):
     """Collects the stacks of several fits and solves them together (`mixnorm.execution.batching`)."""
 
-    def submit(
-        self, stack: Stack, alphas: np.ndarray, similarities: np.ndarray | None, options: SolverOptions
-    ) -> list[Solution]:
-        """Return the solutions of a stack, once they are there."""
+    def submit(self, jobs: Sequence[Job], options: SolverOptions) -> list[list[Solution]]:
+        """Return the solutions of some stacks, once all of them are there."""
 
 
 #: What collects the stacks of the fit that runs in this context; None: each stack is solved as soon as it comes.
@@ -115,14 +121,28 @@ def solve(
     list of A Solution
         In the order of the alphas.
     """
-    # Several data sets at once are stacked already, and crossed groups are solved on the host one by one.
     collector = COLLECTOR.get()
-    if collector is not None and stack.shape[0] == 1 and stack.penalty.is_separable:
-        return collector.submit(stack, alphas, similarities, options)
+    if collector is not None and _can_be_collected(stack):
+        return collector.submit([Job(stack, alphas, similarities)], options)[0]
     # A device solves all columns together; parallel jobs would only compete for it.
     if on_device() or effective_n_jobs(n_jobs) == 1:
         return solve_directly(stack, alphas, similarities, options)
     return _in_parallel(stack, (alphas, similarities), options, n_jobs)
+
+
+def solve_all(jobs: Sequence[Job], options: SolverOptions, n_jobs: int | None = None) -> list[list[Solution]]:
+    """`solve` for several stacks: on a device all at once, on the host one after the other."""
+    collector = COLLECTOR.get()
+    if collector is not None and on_device() and all(_can_be_collected(job.stack) for job in jobs):
+        return collector.submit(jobs, options)
+    return together_on_device(
+        [functools.partial(solve, job.stack, job.alphas, options, job.similarities, n_jobs) for job in jobs]
+    )
+
+
+def _can_be_collected(stack: Stack) -> bool:
+    # Several data sets at once are stacked already, and crossed groups are solved on the host one by one.
+    return stack.shape[0] == 1 and stack.penalty.is_separable
 
 
 def _in_parallel(

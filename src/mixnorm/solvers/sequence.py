@@ -32,6 +32,7 @@ def side_by_side(stacks: list[Stack]) -> Stack:
         ridge=None if first.ridge is None else repeated(first.ridge),
         alpha=xp.concat([stack.alpha for stack in stacks], axis=-1),
         similarity=xp.concat([stack.similarity for stack in stacks], axis=-1),
+        penalty=first.penalty.repeat(len(stacks)),
     )
 
 

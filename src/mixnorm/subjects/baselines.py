@@ -105,7 +105,7 @@ class _Baseline(SubjectClassifier):
         # An automatic grid starts at alpha_max, which differs between subjects.
         alphas = check_alphas(self.alphas, stack)
         solutions = solve(stack, np.repeat(alphas[:, None, None], stack.shape[-1], axis=2), SolverOptions.of(self))
-        found = scored_grids(stack, alphas, [solutions], partial(self._score, own, folds, params))[0]
+        found = scored_grids([stack], [alphas], [solutions], partial(self._score, own, folds, params))[0]
         warn_unconverged(solutions, self.tol)
         return found, choose([found], self.rule, self.max_sensors)[1]
 

@@ -284,7 +284,8 @@ class MultiTaskGroupSVCCV(SubjectProbabilities):
         solutions = solve_joint(noise, stack, grids[0], grid.options, grids[1], self.n_jobs)
         solved = dict(zip(cells, solutions, strict=True))
         by_similarity = [[solved[a, s] for a in range(len(alphas))] for s in range(len(table))]
-        return scored_grids(stack, alphas, by_similarity, score)
+        number = len(by_similarity)
+        return scored_grids([stack] * number, [alphas] * number, by_similarity, score)
 
     def _choose(self, by_ridge: list[list[Choice]], ridges: list[float]) -> tuple[Choice, int]:
         """Set the grid and the chosen values, and return the candidate and the index of the alpha in it."""

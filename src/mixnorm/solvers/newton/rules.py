@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from mixnorm.core.arrays import Array
+from mixnorm.core.penalties import is_between
 from mixnorm.core.problem import NOTHING
 from mixnorm.solvers.newton.tuning import (
     ASKING,
@@ -69,17 +70,21 @@ class PenaltyCurvature(NamedTuple):
     bent: Array
 
 
-def penalty_curvature(xp: ModuleType, q: float, w: Array, atoms: AtomValues) -> PenaltyCurvature:
-    """Return the gradient and the curvature of the ℓ1-ℓq norm at w; q = 1 has no curvature."""
+def penalty_curvature(xp: ModuleType, q: float | Array, w: Array, atoms: AtomValues) -> PenaltyCurvature:
+    """Return the gradient and the curvature of the ℓ1-ℓq norm at w; q = 1 has no curvature.
+
+    ``q``: a number or, where problems differ in it, an array over atoms.
+    """
     expand, bent = atoms.expand, (atoms.tau > 0) & (atoms.norm > 0)
     norm = xp.where(bent, atoms.norm, float("inf"))  # whatever is divided by it is 0 at the other atoms
     unit = w / expand(norm)
     slope = direction = unit  # the same for q = 2, and for ℓ1, where it is the sign
     scale = None
-    if 1 < q < 2:
+    if is_between(q):
+        own = q if isinstance(q, int | float) else expand(q)
         ratio, sign = xp.abs(unit), xp.sign(unit)
-        slope, direction = sign * ratio ** (q - 1), sign * ratio ** (q / 2)
-        scale = xp.where(expand(bent), ratio ** (1 - q / 2), 1.0)
+        slope, direction = sign * ratio ** (own - 1), sign * ratio ** (own / 2)
+        scale = xp.where(expand(bent), ratio ** (1 - own / 2), 1.0)
     weight = xp.minimum((q - 1) * atoms.tau / norm, STIFFEST * atoms.trace)
     return PenaltyCurvature(expand(atoms.tau) * slope, direction, scale, weight, bent)
 
@@ -93,14 +98,14 @@ def stiffness(similarity: Array, size: Array, trace: Array) -> Array:
     return 1 + 2 * similarity * size / trace
 
 
-def normal_map_step(xp: ModuleType, q: float, gamma: Array, atoms: AtomValues, stiffness: Array) -> Array:
+def normal_map_step(xp: ModuleType, q: float | Array, gamma: Array, atoms: AtomValues, stiffness: Array) -> Array:
     """γ of the normal map at a point, over atoms: ``gamma``, longer for small coefficients where 1 < q < 2.
 
     There the step must be long in u, where the prox is smooth, and not in w, where it is not. 0 where the penalty is
     smooth: no prox is needed.
     """
     bent = (atoms.tau > 0) & (atoms.norm > 0)
-    if 1 < q < 2:
+    if is_between(q):
         longer = atoms.norm / xp.where(bent, atoms.tau, 1.0) / stiffness
         gamma = xp.maximum(gamma, xp.minimum(longer, LONGEST * gamma))
     return xp.where(bent, gamma, 0.0)

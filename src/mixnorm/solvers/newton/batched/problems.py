@@ -12,7 +12,8 @@ import numpy as np
 
 from mixnorm.core.arrays import Array, like, positive_part
 from mixnorm.core.groups import Groups
-from mixnorm.core.penalties import L1, vector_norm
+from mixnorm.core.lq_prox import n_joint_steps
+from mixnorm.core.penalties import L1, is_between, vector_norm
 from mixnorm.core.problem import Stack
 from mixnorm.solvers.newton.batched.recorded import WithoutFills
 from mixnorm.solvers.newton.tuning import BATCHED, ENTRY_LENGTHS
@@ -68,9 +69,9 @@ class StackedProblems:
         self.P = self.B * self.K
         self.fit_intercept, self.loss = stack.fit_intercept, stack.loss
         penalty = stack.penalty
-        self.single_atoms = penalty.is_norm and (penalty.q == 1 or self.T * int(stack.groups.sizes.max()) == 1)
+        is_l1 = not is_between(penalty.q) and penalty.q == 1
+        self.single_atoms = penalty.is_norm and (is_l1 or self.T * int(stack.groups.sizes.max()) == 1)
         self.penalty = L1() if self.single_atoms else penalty
-        self.q = self.penalty.q
         self._features = Groups.from_labels(None, d) if self.single_atoms else stack.groups
         self.G, self.r = self._features.n_groups, int(self._features.sizes.max())
         beta = stack.group_weights
@@ -89,11 +90,27 @@ class StackedProblems:
         if stack.center is not None:
             mapped = stack.metric is not None
             self.center = self.per_problem(stack.center)[:, None, ...] if mapped else self.slots(stack.center)
+        self._set_orders()
         self.y = stack.y
         self.p = self.per_problem(stack.trial_weight)
         self.y_of = xp.reshape(self._repeat_over_columns(stack.y), (self.P, self.T, self.n))
         self.Z = self._signed_rows(stack)
         self._constants()
+
+    def _set_orders(self) -> None:
+        """Set q: a number, or (P, atoms) where problems differ in it; and the steps of its prox for 1 < q < 2."""
+        q = self.penalty.q
+        self.q, self.n_prox_steps = q, 0
+        if is_between(q):
+            self.n_prox_steps = n_joint_steps(float(np.min(q)))
+        if isinstance(q, np.ndarray):
+            self.q = like(self.beta, np.repeat(q.reshape(-1, 1), self.beta.shape[1], axis=1))
+
+    def orders(self, blocks: Array) -> Array:
+        """Return q in a shape that broadcasts with blocks of atoms (P, ..., atoms, size, 1)."""
+        if isinstance(self.q, int | float):
+            return self.q
+        return self.xp.reshape(self.q[:, :1], (self.P, *(1,) * (blocks.ndim - 1)))
 
     def _constants(self) -> None:
         """Compute everything that does not change from step to step."""
@@ -356,4 +373,14 @@ class StackedProblems:
     def norms(self, W: Array) -> Array:
         """‖·‖_q of every atom of points (P, ..., G, T, r), (P, ..., atoms); ℓ2: the Euclidean one."""
         blocks = self.blocks(W)
-        return self.xp.abs(blocks[..., 0]) if self.q == 1 else vector_norm(blocks[..., None], self.q)[..., 0]
+        if self.single_atoms:
+            return self.xp.abs(blocks[..., 0])
+        return vector_norm(blocks[..., None], self.orders(blocks[..., None]))[..., 0]
+
+    def dual_norms(self, W: Array) -> Array:
+        """‖·‖_q* of every atom of a point (P, G, T, r), (P, atoms); ℓ2: the Euclidean one."""
+        blocks = self.blocks(W)[..., None]
+        q = self.orders(blocks)
+        if is_between(q):
+            return vector_norm(blocks, q / (q - 1))[..., 0]
+        return self.penalty.dual_norm(blocks)[..., 0]

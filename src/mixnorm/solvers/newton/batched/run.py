@@ -4,7 +4,7 @@ A problem that is solved at one alpha goes on to its next without waiting for th
 the number of steps is that of the longest path, not the sum over alphas of the slowest problem's.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -14,10 +14,20 @@ from mixnorm.solvers.newton.batched.assess import assess
 from mixnorm.solvers.newton.batched.memory import free_bytes
 from mixnorm.solvers.newton.batched.problems import Point, StackedProblems
 from mixnorm.solvers.newton.batched.recorded import Recorded
-from mixnorm.solvers.newton.batched.state import Aim, Assessed, Paths, Prepared, Progress, Tangent, slopes_of
+from mixnorm.solvers.newton.batched.state import (
+    Aim,
+    Assessed,
+    Found,
+    Kept,
+    Paths,
+    Prepared,
+    Progress,
+    Tangent,
+    slopes_of,
+)
 from mixnorm.solvers.newton.batched.step import Advanced, advance_and_assess, enter_and_prepare, only_prepare
 from mixnorm.solvers.newton.batched.system import Load, Systems
-from mixnorm.solvers.newton.batched.transfers import Reader, is_on_gpu, send
+from mixnorm.solvers.newton.batched.transfers import Reader, is_on_gpu
 from mixnorm.solvers.newton.tuning import DAMPING
 
 
@@ -27,16 +37,6 @@ class Again:
 
     only: np.ndarray
     steps: Array
-
-
-@dataclass(eq=False)
-class Found:
-    """Solutions along the paths: for each (step of the path, problem), n_iter, and rows of W and b."""
-
-    keys: list = field(default_factory=list)
-    n_iter: list = field(default_factory=list)
-    W: list = field(default_factory=list)
-    b: list = field(default_factory=list)
 
 
 class StackedRun:
@@ -52,7 +52,9 @@ class StackedRun:
         self._assess = partial(assess, problems, max_iter)  # once in every run
         self._enter_and_prepare = Recorded(partial(enter_and_prepare, problems))
         self._prepare = Recorded(partial(only_prepare, problems))
-        self._advance_and_assess = Recorded(partial(advance_and_assess, problems, max_iter))
+        self._max_iter = max_iter
+        #: where solutions are kept, and the recorded piece of a step that does so, by the number of steps of the paths
+        self._keeping: dict[int, tuple[Kept, Recorded]] = {}
 
     def follow(
         self, alphas: Array, similarities: Array, start: Point, goal: float, again: Again | None = None
@@ -66,6 +68,7 @@ class StackedRun:
             again = Again(np.ones(problems.P, dtype=bool), xp.zeros_like(problems.range_P))
         paths = Paths(alphas, similarities, xp.full_like(problems.p[:, 0, 0], goal))
         places = _Places(problems, to_numpy(similarities), again.only)
+        kept, advance = self._kept(alphas.shape[0])
         point = start
         assessed = self._assess(
             paths,
@@ -74,17 +77,27 @@ class StackedRun:
             _first_progress(problems),
             Tangent(xp.zeros_like(start.W), xp.zeros_like(start.b)),
         )
+        kept.keep(problems, point, xp.zeros_like(problems.range_P), assessed)
         while True:
             flags = self._reader.start(assessed.flags)
             # A GPU prepares the next step while the host reads the flags of this one and decides.
             ahead = self._prepared(problems.penalty.is_norm, assessed) if is_on_gpu(problems.p) else None
-            asked = places.note(flags(), point)
+            asked = places.note(flags())
             if not places.running.any():
-                return places.found
+                return kept.found(problems, places.n_iter)
             solve = self._systems.plan(places.load())
             point, prepared = ahead or self._prepared(asked, assessed)
             before = Advanced(point, assessed.aim, assessed.progress)
-            point, assessed = self._advance_and_assess(paths, before, prepared, solve(prepared))
+            assessed = advance(paths, before, prepared, solve(prepared))
+
+    def _kept(self, A: int) -> tuple[Kept, Recorded]:
+        """Return where solutions of A steps are kept, and the last piece of a step, which keeps them there."""
+        if A not in self._keeping:
+            kept = Kept.of(self.problems, A)
+            # the arrays are written in place, which is why they belong to the function and not to its arguments
+            recorded = Recorded(partial(advance_and_assess, self.problems, self._max_iter, kept))
+            self._keeping[A] = kept, recorded
+        return self._keeping[A]
 
     def _prepared(self, asked: bool, assessed: Assessed) -> tuple[Point, Prepared]:
         """Let atoms enter where any ask for it, and prepare the next step."""
@@ -121,31 +134,23 @@ def _first_aim(problems: StackedProblems, paths: Paths, start: Point, steps: Arr
 
 
 class _Places:
-    """Which step of its path every problem has reached; kept on the host."""
+    """Which step of its path every problem has reached, and how many steps it took to each; kept on the host."""
 
     def __init__(self, problems: StackedProblems, similarities: np.ndarray, only: np.ndarray):
         self.problems, self.similarities = problems, similarities
         self.running = only.copy()
         self.place = np.zeros(problems.P, dtype=np.int64)
-        self.found = Found()
+        self.n_iter = np.zeros(similarities.shape, dtype=np.int64)
 
-    def note(self, flags: np.ndarray, point: Point) -> bool:
-        """Keep the points of problems that arrived; return whether any atoms are to enter."""
+    def note(self, flags: np.ndarray) -> bool:
+        """Note which problems arrived; return whether any atoms are to enter."""
         arrived, steps, asks, self.counts = flags
-        kept = np.flatnonzero(self.running & (arrived > 0))
-        if len(kept):
-            self._keep(kept, steps, point)
+        there = np.flatnonzero(self.running & (arrived > 0))
+        if len(there):
+            self.n_iter[self.place[there], there] = steps[there]
+            self.place[there] += 1
+            self.running &= self.place < len(self.similarities)
         return bool(asks[self.running].any())
-
-    def _keep(self, kept: np.ndarray, steps: np.ndarray, point: Point) -> None:
-        xp = self.problems.xp
-        rows = send(self.problems.p, kept)
-        self.found.keys += [(int(self.place[p]), int(p)) for p in kept]
-        self.found.n_iter += steps[kept].tolist()
-        self.found.W.append(xp.take(xp.reshape(point.W, (self.problems.P, -1)), rows, axis=0))
-        self.found.b.append(xp.take(point.b, rows, axis=0))
-        self.place[kept] += 1
-        self.running &= self.place < len(self.similarities)
 
     def load(self) -> Load:
         """Return which systems are to be solved now."""

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mixnorm.core.arrays import Array, like, namespace, to_numpy
+from mixnorm.core.arrays import Array, like, namespace, to_numpy, where_problems
 from mixnorm.core.certificate import polish
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.solvers.first_order.fista import Fista
 from mixnorm.solvers.newton.batched.memory import chunks, free_bytes
 from mixnorm.solvers.newton.batched.problems import Point, StackedProblems
-from mixnorm.solvers.newton.batched.run import Again, Found, StackedRun
+from mixnorm.solvers.newton.batched.run import Again, StackedRun
+from mixnorm.solvers.newton.batched.state import Found
 from mixnorm.solvers.newton.certifying import Attempt, Limits, Reached, certified, closed, is_open
 from mixnorm.solvers.newton.tuning import BATCHED
 from mixnorm.solvers.sequence import cells
@@ -63,7 +64,7 @@ def _solve_chunk(stacks: list[Stack], tol: float, max_iter: int) -> list[Solutio
     W, b, _ = polish(stacks[0], *stacks[0].start())
     start = _point(chunk.problems, W, b)
     found = chunk.run.follow(chunk.alphas, chunk.similarities, start, BATCHED.goals[0] * tol)
-    reached = _collect(chunk.problems, found, len(stacks))
+    reached = _collect(chunk.problems, found)
     solutions = list(certified(stacks, reached, _cells_at_once(stacks[0])))
     solutions = closed(stacks, solutions, chunk.resume, BATCHED.goals[1:], limits)
     return [_first_order(cell, solution, limits) for cell, solution in zip(stacks, solutions, strict=True)]
@@ -98,7 +99,7 @@ class _Chunk:
         start, place = _point(self.problems, solution.W, solution.b), attempt.place
         alphas, similarities = (values[place : place + 1, :] for values in (self.alphas, self.similarities))
         found = self.run.follow(alphas, similarities, start, attempt.goal, again)
-        return _replaced(self.problems, solution, found)
+        return _replaced(self.problems, solution, found, again.only)
 
 
 def _cells_at_once(stack: Stack) -> int:
@@ -114,35 +115,22 @@ def _point(problems: StackedProblems, W: Array, b: Array) -> Point:
     return Point(slots, b, problems.scores(slots[:, None, ...])[:, 0, ...])
 
 
-def _collect(problems: StackedProblems, found: Found, A: int) -> Reached:
-    """Return the points of A cells that were found in any order."""
-    xp = problems.xp
-    order, n_iter = np.empty((2, A, problems.P), dtype=np.int64)
-    for i, (key, count) in enumerate(zip(found.keys, found.n_iter, strict=True)):
-        order[key], n_iter[key] = i, count
-    W, b = (xp.concat(part, axis=0) for part in (found.W, found.b))
-    rows = like(W, order.ravel(), dtype=xp.int64)
-    W = xp.reshape(xp.take(W, rows, axis=0), (A, problems.P, problems.G, problems.T, problems.r))
-    b = xp.reshape(xp.take(b, rows, axis=0), (A, problems.B, problems.K, problems.T))
-    counts = like(b, n_iter.reshape(A, problems.B, problems.K), dtype=xp.int64)
+def _collect(problems: StackedProblems, found: Found) -> Reached:
+    """Return the points of the cells of the paths."""
+    xp, A = problems.xp, len(found.n_iter)
+    # copies: what was kept is overwritten by the next run
+    W, b = (xp.asarray(part, copy=True) for part in (found.W, found.b))
+    b = xp.reshape(b, (A, problems.B, problems.K, problems.T))
+    counts = like(b, found.n_iter.reshape(A, problems.B, problems.K), dtype=xp.int64)
     return Reached(problems.coefficients(W), xp.permute_dims(b, (0, 1, 3, 2)), counts)
 
 
-def _replaced(problems: StackedProblems, before: Solution, again: Found) -> Reached:
-    """Return the points of a solution, those that were found again in the place of theirs."""
-    xp = namespace(before.W)
-    slots = xp.reshape(problems.slots(before.W), (problems.P, -1))
-    intercepts = xp.reshape(xp.permute_dims(before.b, (0, 2, 1)), (problems.P, problems.T))
-    rows = np.arange(problems.P)
-    steps = to_numpy(before.n_iter).ravel().copy()
-    for i, ((_, p), count) in enumerate(zip(again.keys, again.n_iter, strict=True)):
-        rows[p], steps[p] = problems.P + i, count
-    place = like(before.W, rows, dtype=xp.int64)
-    slots = xp.take(xp.concat([slots, *again.W], axis=0), place, axis=0)
-    b = xp.take(xp.concat([intercepts, *again.b], axis=0), place, axis=0)
-    W = problems.coefficients(xp.reshape(slots, (1, problems.P, problems.G, problems.T, problems.r)))
-    b = xp.permute_dims(xp.reshape(b, (1, problems.B, problems.K, problems.T)), (0, 1, 3, 2))
-    return Reached(W, b, like(W, steps.reshape(1, problems.B, problems.K), dtype=xp.int64))
+def _replaced(problems: StackedProblems, before: Solution, again: Found, only: np.ndarray) -> Reached:
+    """Return the points of a solution; in the place of some, a mask (P,), those that were found again."""
+    reached, shape = _collect(problems, again), before.gap.shape
+    wins = like(before.gap, only.reshape(shape), dtype=namespace(before.gap).bool)
+    pairs = zip(reached, (before.W, before.b, before.n_iter), strict=True)
+    return Reached(*(where_problems(wins, mine[0, ...], other)[None, ...] for mine, other in pairs))
 
 
 def _first_order(stack: Stack, solution: Solution, limits: Limits) -> Solution:

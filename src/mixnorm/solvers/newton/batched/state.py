@@ -1,8 +1,11 @@
 """What the batched engine knows of all problems at a time, as named tuples of arrays, and what follows from it."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from mixnorm.core.arrays import Array
+import numpy as np
+
+from mixnorm.core.arrays import Array, put_rows
 from mixnorm.solvers.newton.batched.problems import Look, Point, StackedProblems
 from mixnorm.solvers.newton.rules import stiffness
 from mixnorm.solvers.newton.tuning import BATCHED
@@ -127,6 +130,58 @@ class Step(NamedTuple):
     tangent: Tangent
 
 
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Solutions at the A steps of the paths; those of problems that did not run hold nothing of use.
+
+    Attributes
+    ----------
+    W, b : arrays of shape (A, P, G, T, r) and (A, P, T)
+        Overwritten by the next run with as many steps.
+    n_iter : ndarray of shape (A, P)
+    """
+
+    W: Array
+    b: Array
+    n_iter: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Where the solutions along paths of A steps are kept, on the device, so that the host has nothing to do with it.
+
+    Attributes
+    ----------
+    W, b : arrays of shape (A P + 1, G T r) and (A P + 1, T)
+        Row a P + p is problem p at step a of its path; the last one is for what is not to be kept.
+    """
+
+    W: Array
+    b: Array
+
+    @classmethod
+    def of(cls, problems: StackedProblems, A: int) -> "Kept":
+        """Make room for the solutions of paths of A steps."""
+        sizes = problems.G * problems.T * problems.r, problems.T
+        shapes = [(A * problems.P + 1, size) for size in sizes]
+        return cls(*(problems.xp.zeros(shape, dtype=problems.p.dtype, device=problems.p.device) for shape in shapes))
+
+    def keep(self, problems: StackedProblems, point: Point, place: Array, assessed: Assessed) -> None:
+        """Keep the points of those problems that arrived at a step of their path, which is that at ``place`` (P,)."""
+        xp, last = problems.xp, self.W.shape[0] - 1
+        rows = place * problems.P + problems.range_P
+        # problems at the end of their path take steps along with the others
+        rows = xp.where((assessed.flags[0, :] > 0) & (rows < last), rows, last)
+        put_rows(self.W, rows, xp.reshape(point.W, (problems.P, -1)))
+        put_rows(self.b, rows, point.b)
+
+    def found(self, problems: StackedProblems, n_iter: np.ndarray) -> Found:
+        """Return what was kept."""
+        lead = n_iter.shape
+        W = problems.xp.reshape(self.W[:-1, :], (*lead, problems.G, problems.T, problems.r))
+        return Found(W, problems.xp.reshape(self.b[:-1, :], (*lead, problems.T)), n_iter)
+
+
 def wide(values: Array) -> Array:
     """Return (P,) in a shape that broadcasts with slots (P, G, T, r)."""
     return values[:, None, None, None]
@@ -151,7 +206,7 @@ def value_of(problems: StackedProblems, look: Look, aim: Aim) -> Array:
 def slopes_of(problems: StackedProblems, look: Look, similarity: Array) -> Slopes:
     """Minus the gradient at some similarities, (P,), and its dual norms."""
     down = descent(problems, look, similarity)
-    return Slopes(down, problems.penalty.dual_norm(problems.blocks(down)[..., None])[..., 0])
+    return Slopes(down, problems.dual_norms(down))
 
 
 def gamma_of(problems: StackedProblems, similarity: Array) -> Array:

@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 from mixnorm.core.arrays import Array
 from mixnorm.core.lq_prox import prox_lq_in_steps
+from mixnorm.core.penalties import is_between
 from mixnorm.solvers.newton.batched.assess import assess
 from mixnorm.solvers.newton.batched.line import least_along
 from mixnorm.solvers.newton.batched.problems import Look, Point, StackedProblems
 from mixnorm.solvers.newton.batched.state import (
     Aim,
     Assessed,
+    Kept,
     Paths,
     Prepared,
     Progress,
@@ -83,8 +85,8 @@ def enter(problems: StackedProblems, point: Point, look: Look, aim: Aim, enterin
 def _prox(problems: StackedProblems, W: Array, threshold: Array, steps: int | None = None) -> Array:
     """Prox of slots (P, ..., G, T, r), one threshold for each atom; with few ``steps`` nearly, for 1 < q < 2."""
     blocks, threshold = problems.blocks(W)[..., None], threshold[..., None]
-    if 1 < problems.q < 2:
-        shrunk = prox_lq_in_steps(blocks, threshold, problems.q, steps)
+    if is_between(problems.q):
+        shrunk = prox_lq_in_steps(blocks, threshold, problems.orders(blocks), steps or problems.n_prox_steps)
     else:
         shrunk = problems.penalty.prox(blocks, threshold)
     return problems.xp.reshape(shrunk, W.shape)
@@ -245,8 +247,16 @@ def _clip(xp, values: Array, least: float, most: float) -> Array:
 
 
 def advance_and_assess(
-    problems: StackedProblems, max_iter: int, paths: Paths, before: Advanced, prepared: Prepared, step: Step
-) -> tuple[Point, Assessed]:
-    """Take the step, and look where it led."""
+    problems: StackedProblems,
+    max_iter: int,
+    kept: Kept,
+    paths: Paths,
+    before: Advanced,
+    prepared: Prepared,
+    step: Step,
+) -> Assessed:
+    """Take the step, look where it led, and keep the points of problems that arrived at a step of their path."""
     after = advance(problems, before, prepared, step)
-    return after.point, assess(problems, max_iter, paths, *after, step.tangent)
+    assessed = assess(problems, max_iter, paths, *after, step.tangent)
+    kept.keep(problems, after.point, before.aim.place, assessed)
+    return assessed

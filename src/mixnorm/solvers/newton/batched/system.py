@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mixnorm.core.arrays import Array, namespace
+from mixnorm.core.penalties import is_between
 from mixnorm.solvers.newton.batched.blocks import BlocksThroughTrials, FactorisedBlocks, solve_coupled
 from mixnorm.solvers.newton.batched.linalg import add_to_diagonal, less_square, solve_posdef
 from mixnorm.solvers.newton.batched.memory import systems_at_once
@@ -346,12 +347,12 @@ def _is_through_trials(problems: StackedProblems, m: int) -> bool:
 
 def _is_scaled(problems: StackedProblems) -> bool:
     """Whether the scale of coordinates is anything but 1, or 0 where all trials are zero."""
-    return 1 < problems.q < 2 or (problems.single_atoms and problems.T > 1)
+    return is_between(problems.q) or (problems.single_atoms and problems.T > 1)
 
 
 def _directions(problems: StackedProblems, direction: Array) -> Array | None:
     """Return k_g of every group in a column of its own, (M, T, m, a); None where the penalty has none."""
-    if not problems.penalty.is_norm or problems.q <= 1:
+    if not problems.penalty.is_norm or problems.single_atoms:
         return None
     xp, (M, T, m) = problems.xp, direction.shape
     a = m // problems.r

@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-from sklearn.covariance import ledoit_wolf_shrinkage
 
+from elimination_reference import greedy, noise_of, parts_of, share_of, unbiased
 from mixnorm import SensorSelector, stability_selection
 from mixnorm.core.groups import Groups
 from mixnorm.estimators.elimination import LEAST_OWN_NOISE, eliminate, elimination_order, n_own_noise
 from mixnorm.estimators.kronecker_distance import KroneckerDistance
 from mixnorm.estimators.trained import Trained
 from mixnorm.estimators.unbiased_distance import UnbiasedDistance
-from mixnorm.noise import covariance
 
 G, R = 6, 4
 
@@ -24,48 +23,6 @@ def trials_of(rng, n, n_sensors=G, strength=1.0):
     X[signs > 0, 0] += strength * np.array([0.1, 0.8, 0.5, 0.0])
     X[signs > 0, 1] += strength * np.array([0.4, 0.0, -0.3, 0.2])
     return X, signs
-
-
-def parts_of(X, signs, sensors):
-    """Difference of the means, covariance within the classes and structured noise of some sensors, in one unit."""
-    flat = X[:, sorted(sensors)].reshape(len(X), -1)
-    upper, lower = flat[signs > 0], flat[signs < 0]
-    rest = np.concatenate([upper - upper.mean(axis=0), lower - lower.mean(axis=0)])
-    layout = np.arange(flat.shape[1]).reshape(-1, X.shape[2])
-    N = covariance("structured", flat, signs, np.ones(len(X)), layout) * np.mean(rest**2)
-    return upper.mean(axis=0) - lower.mean(axis=0), rest, N
-
-
-def share_of(X, signs, sensors):
-    """Shrinkage of Ledoit and Wolf where the structured noise of the sensors is white, by scikit-learn."""
-    _, rest, N = parts_of(X, signs, sensors)
-    return ledoit_wolf_shrinkage(np.linalg.solve(np.linalg.cholesky(N), rest.T).T, assume_centered=True)
-
-
-def noise_of(X, signs, sensors, share):
-    _, rest, N = parts_of(X, signs, sensors)
-    return share * N + (1 - share) * rest.T @ rest / len(rest)
-
-
-def unbiased(X, signs, sensors, share):
-    """The signed root of d'N⁻¹d − tr(N⁻¹C)/m, with N and C estimated from the trials of these sensors alone."""
-    if not len(sensors):
-        return 0.0
-    d, rest, _ = parts_of(X, signs, sensors)
-    P = np.linalg.inv(noise_of(X, signs, sensors, share))
-    C = rest.T @ rest / (len(X) - 2)
-    squared = d @ P @ d - np.trace(P @ C) * (1 / (signs > 0).sum() + 1 / (signs < 0).sum())
-    return np.sign(squared) * np.sqrt(np.abs(squared))
-
-
-def greedy(parts, sensors):
-    """Remove the sensor without which the weighted mean of the separations is largest."""
-    left, removed = list(sensors), []
-    while left:
-        known = [(p, X, y, share_of(X, y, left)) for p, X, y in parts]
-        worth = [sum(p * unbiased(X, y, [h for h in left if h != g], share) for p, X, y, share in known) for g in left]
-        removed.append(left.pop(int(np.argmax(worth))))
-    return removed[::-1]
 
 
 def order_of(*people, beta=None):

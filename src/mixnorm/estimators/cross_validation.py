@@ -272,13 +272,12 @@ def scored_grids(
         Choice(stack, own_alphas, solutions, own, count_selected(stack, solutions))
         for stack, own_alphas, solutions, own in zip(stacks, alphas, grids, scores, strict=True)
     ]
-    return [_with_zero_score(one, score) if one.zero_refit.any() else one for one in found]
-
-
-def _with_zero_score(found: Choice, score: Callable[[list[Solution]], np.ndarray]) -> Choice:
-    """Add the score of the models of the folds without any sensor."""
-    W, b, _ = polish(found.stack, *found.stack.start())
-    return replace(found, zero_score=float(score([replace(found.solutions[0], W=W, b=b)]).mean()))
+    zero_scores: dict[int, float] = {}
+    for one in found:
+        if one.zero_refit.any() and id(one.stack) not in zero_scores:  # once for all grids of a stack
+            W, b, _ = polish(one.stack, *one.stack.start())
+            zero_scores[id(one.stack)] = float(score([replace(one.solutions[0], W=W, b=b)]).mean())
+    return [replace(one, zero_score=zero_scores[id(one.stack)]) if one.zero_refit.any() else one for one in found]
 
 
 def check_rule(rule, max_sensors, allowed: tuple[str, ...] = ("best", "1se")) -> None:

@@ -16,7 +16,8 @@ alone is enough.
 The order of this package uses the unbiased distance, without what is gained by chance: in Kronecker noise while there
 are many sensors (`KroneckerDistance`), then in the noise of each montage (`UnbiasedDistance`). The latter is nearer
 to what the decoder of a montage will do, but it costs an inversion for each montage that is tried, which is too much
-for many sensors. `Distance` is for a noise that is given.
+for many sensors. With many trials, the weights of a classifier count as well (`DistanceAndWeights`). `Distance` is for
+a noise that is given.
 """
 
 from collections.abc import Sequence
@@ -26,11 +27,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from mixnorm.core.groups import Groups
+from mixnorm.estimators.classifier_weights import TRIALS_PER_FEATURE, DistanceAndWeights
 from mixnorm.estimators.kronecker_distance import KroneckerDistance
 from mixnorm.estimators.objective import as_noise
 from mixnorm.estimators.quadratic import check_noise
 from mixnorm.estimators.trained import Trained
-from mixnorm.estimators.unbiased_distance import UnbiasedDistance
 from mixnorm.execution import few_threads
 from mixnorm.noise import covariance, kronecker, layout_for, residuals
 
@@ -38,8 +39,6 @@ STRATEGIES = ("elimination", "path")
 """How sensors are chosen: by this elimination, or by their entry on the mixed-norm path."""
 LEAST_OWN_NOISE, MOST_OWN_NOISE = 8, 16
 """Once so many sensors are left, the noise is that of each montage by itself: see `n_own_noise`."""
-TRIALS_PER_FEATURE = 8
-"""Trials for each feature of a montage from which its own noise is known well enough to rank many sensors."""
 
 
 def elimination_order(
@@ -55,7 +54,8 @@ def elimination_order(
     subjects are so separated by the same sensors, each subject having its own d and N.
 
     If ``noise`` is None and the sensors have equal numbers of samples, D² is the distance without its bias: in the
-    Kronecker noise of all sensors, and once `n_own_noise` sensors are left in that of every montage by itself.
+    Kronecker noise of all sensors, and once `n_own_noise` sensors are left in that of every montage by itself. With
+    many trials, the weights of the sensors in a classifier then count as much as the loss of d'.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def elimination_order(
         # in recording order, so that of two equal sensors the earlier one stays here too
         n_few = n_own_noise(subjects, groups.layout.shape[1])
         first = np.sort(order[:n_few])
-        few = [UnbiasedDistance(own, groups, first) for own in subjects]
+        few = [DistanceAndWeights(own, groups, first) for own in subjects]
         return np.concatenate([first[eliminate(few, group_weights[first])], order[n_few:]])
 
 
@@ -127,7 +127,7 @@ def check_strategy(strategy: str, ridge: float) -> None:
 
 
 def eliminate(
-    distances: Sequence["Distance | KroneckerDistance | UnbiasedDistance"], cost: NDArray[np.float64]
+    distances: Sequence["Distance | KroneckerDistance | DistanceAndWeights"], cost: NDArray[np.float64]
 ) -> NDArray[np.intp]:
     """Remove sensors one by one, the same one from all distances; return them, the last one first.
 

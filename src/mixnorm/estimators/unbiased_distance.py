@@ -70,6 +70,14 @@ class UnbiasedDistance:
     precision : float
         n₊n₋/(n₊ + n₋), less what the class means take from the residuals. With sample weights s, a class counts as
         (Σs)²/Σs² trials: the variance of its weighted mean is that of so many.
+    left : ndarray of shape (number of sensors that are left,)
+        Their places among the sensors to begin with.
+    difference : ndarray of shape (K, r)
+        d̂ of the sensors to begin with.
+    covariance : ndarray of shape (K, r, K, r)
+        C of the sensors to begin with.
+    varies : boolean ndarray of shape (K,)
+        Sensors that are not constant.
     """
 
     def __init__(self, trials: Trained, groups: Groups, sensors: NDArray[np.intp]) -> None:
@@ -80,24 +88,24 @@ class UnbiasedDistance:
         found = residuals(X, trials.signs, weights)
         self._shape = K, r = len(sensors), layout.shape[1]
         self.precision = trials.precision
-        self._difference = found.difference.reshape(K, r)
+        self.difference = found.difference.reshape(K, r)
         self._moments = SensorMoments(X.reshape(len(X), K, r), trials.signs, weights)
-        self._covariance = self._moments.sample(slice(0, K)).reshape(K, r, K, r)
+        self.covariance = self._moments.sample(slice(0, K)).reshape(K, r, K, r)
         self._lagged = self._moments.lagged(slice(0, K)).reshape(K, r, K, r)
-        self._varies = varying(X, Groups.from_channels(range(K), r))
+        self.varies = varying(X, Groups.from_channels(range(K), r))
         noise, signal = (np.sum(part.reshape(-1, K, r) ** 2, axis=(0, 2)) for part in (found.trials, X))
         self._has_noise = noise > ROUNDING**2 * signal  # smaller residuals are rounding
         self._residuals = found
-        self._left = np.arange(K)
+        self.left = np.arange(K)
         self._begin()
 
     def separation(self, sensors: NDArray[np.intp]) -> float:
         """Return d' = √D² of some sensors, by their places among those to begin with; 0 for none, −√−D² if D² < 0."""
-        own = np.sort(sensors[self._varies[sensors]])
+        own = np.sort(sensors[self.varies[sensors]])
         if not self._has_noise[own].any():
             return _PERFECT if len(own) else 0.0
-        d = self._difference[own].ravel()
-        C, N = (part[own][:, :, own].reshape(len(d), len(d)) for part in (self._covariance, self._unscaled))
+        d = self.difference[own].ravel()
+        C, N = (part[own][:, :, own].reshape(len(d), len(d)) for part in (self.covariance, self._unscaled))
         variance = float(np.mean(np.diag(C)))
         # the structured estimate has a mean variance of 1
         N /= variance
@@ -110,19 +118,19 @@ class UnbiasedDistance:
         """Compute what is the same for all montages that are compared next."""
         self._share = self._shrinkage()
         # λ T + (1 − λ) C without the Kronecker product and the white noise of T, before both are scaled
-        self._unscaled = self._share * (1 - TOEPLITZ_SHARE) / 2 * self._lagged + (1 - self._share) * self._covariance
-        self._separation = self.separation(self._left)
+        self._unscaled = self._share * (1 - TOEPLITZ_SHARE) / 2 * self._lagged + (1 - self._share) * self.covariance
+        self._separation = self.separation(self.left)
 
     def _shrinkage(self) -> float:
         """λ of the sensors that are left: one for all montages that are compared, so that it favours none of them."""
-        own = np.sort(self._left[self._varies[self._left]])
+        own = np.sort(self.left[self.varies[self.left]])
         if not self._has_noise[own].any():
             return 1.0
         _, r = self._shape
         found, features = self._residuals, (r * own[:, None] + np.arange(r)).ravel()
         root = inverse(cholesky(self._moments.structured(own).dense()))
         white = times(found.trials[:, features], root, transpose=True)
-        C = self._covariance[own][:, :, own].reshape(len(features), len(features))
+        C = self.covariance[own][:, :, own].reshape(len(features), len(features))
         S = root @ C @ root.T  # the covariance of the white trials
         squares = np.einsum("ij,ij->i", white, white)
         return max(shrinkage(squares, found.weights, float(np.vdot(S, S)), len(S)), _LEAST_SHARE)
@@ -134,11 +142,11 @@ class UnbiasedDistance:
 
     def losses(self) -> NDArray[np.float64]:
         """Loss of d' by the removal of each sensor, (sensors,); negative where it is better to do without."""
-        without = [self.separation(np.delete(self._left, place)) for place in range(len(self._left))]
-        return comparable(self._separation - np.array(without), self._varies[self._left])
+        without = [self.separation(np.delete(self.left, place)) for place in range(len(self.left))]
+        return comparable(self._separation - np.array(without), self.varies[self.left])
 
     def remove(self, place: int) -> None:
         """Remove the sensor at an index; the last sensor takes its index."""
-        self._left[place] = self._left[-1]
-        self._left = self._left[:-1]
+        self.left[place] = self.left[-1]
+        self.left = self.left[:-1]
         self._begin()

@@ -245,7 +245,7 @@ def by_least_squares_elimination(training):
 
 
 class DistanceLosses:
-    """Losses of d' in the unbiased distance alone, as `UnbiasedDistance`; electrodes that are left stay in their order.
+    """Losses of d' in the unbiased distance alone; the electrodes that are left stay in their order.
 
     ``rows``: the trials to use. ``few``: the distance that takes the place of `KroneckerDistance` for few electrodes.
     """

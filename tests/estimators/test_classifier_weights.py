@@ -31,7 +31,7 @@ def built(X, signs, sensor_weights=None, kind=DistanceAndWeights):
     return kind(trained, Groups.from_channels(range(X.shape[1]), X.shape[2]), np.arange(X.shape[1]))
 
 
-@pytest.mark.parametrize("n", [60, ENOUGH, 3 * ENOUGH])
+@pytest.mark.parametrize("n", [60, ENOUGH, 8 * ENOUGH])  # the last with few features per trial
 def test_weights_and_losses_are_those_of_the_formulas(n):
     X, signs = trials_of(0, n)
     own, left = built(X, signs), list(range(G))
@@ -71,7 +71,9 @@ def test_a_constant_sensor_has_no_part_and_of_two_copies_the_later_one_is_remove
     X[:, 1], X[:, 4] = 3.0, X[:, 0]
     order = SensorSelector(2).fit(X, signs).order_.tolist()
     assert 1 not in order
-    assert built(X, signs).losses().argmin() == 1
+    losses = built(X, signs).losses()
+    assert losses.argmin() == 1
+    assert losses[0] == losses[4]  # without rounding errors, by which the earlier one could be removed
     assert order.index(0) < order.index(4)
 
 

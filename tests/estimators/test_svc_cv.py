@@ -5,6 +5,7 @@ the distance between trials give the same ones, so that tight fits (tol 1e-10) a
 """
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,10 @@ from sklearn.model_selection import (
 )
 
 from mixnorm import GroupSVC, GroupSVCCV, group_svc_path
+from mixnorm.core.problem import Solution
+from mixnorm.estimators.cross_validation import scored_grids
 from reference import alpha_max_reference, lq_norm, random_problem
+from stacks import make_stack
 
 TOL = 1e-10
 SAME_SCORE = {"rtol": 0, "atol": 1e-12}
@@ -557,3 +561,20 @@ def test_score_that_is_not_finite_is_named_by_fold(trials):
     model = GroupSVCCV(3, groups=groups, scoring=lambda model, X, y: np.nan)
     with pytest.raises(ValueError, match="not finite on the test part of fold 0"):
         model.fit(X, y)
+
+
+def test_the_zero_model_is_scored_once_for_all_grids_of_a_stack():
+    stack, calls = make_stack("q=2", B=1, beta=False), []
+    W = np.ones((1, 1, stack.shape[3], 3))
+    W[..., -1] = 0.0  # the refit selects nothing, the models of both folds do
+    solution = Solution(W, np.zeros((1, 1, 3)), *np.zeros((3, 1, 3)))
+
+    def score(solutions):
+        calls.append(len(solutions))
+        return np.full((len(solutions), 2), 0.1 * len(calls))
+
+    found = scored_grids([stack] * 3, [np.array([0.1, 0.2])] * 3, [[solution] * 2] * 3, score)
+    assert calls == [6, 1]
+    assert [one.zero_score for one in found] == pytest.approx([0.2] * 3)
+    assert len(scored_grids([stack, replace(stack)], [np.array([0.1])] * 2, [[solution]] * 2, score)) == 2
+    assert calls == [6, 1, 2, 1, 1]  # once for each stack

@@ -22,7 +22,7 @@ from mixnorm.solvers.newton.batched.line import least_along
 from mixnorm.solvers.newton.batched.predictor import expected_change, predicted
 from mixnorm.solvers.newton.batched.problems import Point
 from mixnorm.solvers.newton.batched.solver import StackedNewton
-from mixnorm.solvers.newton.batched.state import Aim, Step, Tangent
+from mixnorm.solvers.newton.batched.state import Aim, Kept, Step, Tangent
 from mixnorm.solvers.newton.batched.step import prepare
 from mixnorm.solvers.newton.batched.system import Load, Systems, _Size, padded_places, solve_padded
 from mixnorm.solvers.newton.tuning import CUT_SHORT
@@ -458,3 +458,12 @@ def test_coefficients_that_resemble_each_other_do_not_enter_together():
     np.testing.assert_array_equal(
         assess._unlike(problems, asking, np.array([[1.0, 2.0, 3.0, 0.0]])), [[False, True, True, False]]
     )
+
+
+def test_solutions_are_copies_of_what_a_run_keeps():
+    """The next run with as many steps writes into the same arrays."""
+    problems = stacked_newton.StackedProblems(make_stack("q=2", beta=False))
+    kept = Kept.of(problems, 2)
+    reached = stacked_newton._collect(problems, kept.found(problems, np.zeros((2, problems.P), dtype=np.int64)))
+    for own, theirs in ((reached.W, kept.W), (reached.b, kept.b)):
+        assert not np.shares_memory(own, theirs)

@@ -22,11 +22,11 @@ def several_orders(**how):
     return replace(make_stack("q=1.4", **how), penalty=GroupNorms(ORDERS))
 
 
-def alone(stack):
+def alone(stack, factor=1.0):
     """Every problem by itself, by the engine of the host."""
     for place in np.ndindex(*stack.alpha.shape):
         own = replace(stack.take(*(np.array([i]) for i in place)), penalty=GroupNorm(ORDERS[place]))
-        yield place, own, Newton().path(own, own.alpha[None], TOL, 1000)[0]
+        yield place, own, Newton().path(own, factor * own.alpha[None], TOL, 1000)[0]
 
 
 @every_library
@@ -36,11 +36,13 @@ def test_each_problem_is_solved_for_its_own_order(asarray, subjects, beta, monke
     monkeypatch.setattr(stacked_newton, "Fista", None)  # Newton alone must get there
     stack = several_orders(T=subjects, beta=beta, similarity=0.2 if subjects > 1 else 0.0)
     there = converted(stack, asarray)
-    found = StackedNewton().path(there, there.alpha[None, ...], TOL, 1000)[0]
-    assert to_numpy(found.gap).max() <= TOL
-    for (i, k), _, expected in alone(stack):
-        assert float(found.objective[i, k]) == pytest.approx(expected.objective[0, 0], rel=2 * TOL)
-        np.testing.assert_allclose(to_numpy(found.W)[i, ..., k], expected.W[0, ..., 0], atol=1e-3)
+    factors = (1.0, 0.4)
+    alphas = asarray(np.stack([factor * stack.alpha for factor in factors]))
+    for factor, found in zip(factors, StackedNewton().path(there, alphas, TOL, 1000), strict=True):
+        assert to_numpy(found.gap).max() <= TOL
+        for (i, k), _, expected in alone(stack, factor):
+            assert float(found.objective[i, k]) == pytest.approx(expected.objective[0, 0], rel=2 * TOL)
+            np.testing.assert_allclose(to_numpy(found.W)[i, ..., k], expected.W[0, ..., 0], atol=1e-3)
 
 
 def test_the_certificate_is_that_of_each_order():

@@ -7,6 +7,7 @@ from elimination_reference import losses, weights
 from mixnorm import SensorSelector
 from mixnorm.core.groups import Groups
 from mixnorm.estimators.classifier_weights import TRIALS_PER_FEATURE, DistanceAndWeights
+from mixnorm.estimators.elimination import elimination_order
 from mixnorm.estimators.trained import Trained
 from mixnorm.estimators.unbiased_distance import UnbiasedDistance
 
@@ -25,9 +26,9 @@ def trials_of(seed, n):
     return X * np.array([1.0, 3.0, 0.2, 1.0, 50.0])[:, None], signs
 
 
-def built(X, signs, sensor_weights=None, kind=DistanceAndWeights):
-    sample_weights = np.ones(len(X)) if sensor_weights is None else sensor_weights
-    trained = Trained(X.reshape(len(X), -1), signs, sample_weights)
+def built(X, signs, sample_weight=None, kind=DistanceAndWeights):
+    sample_weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    trained = Trained(X.reshape(len(X), -1), signs, sample_weight)
     return kind(trained, Groups.from_channels(range(X.shape[1]), X.shape[2]), np.arange(X.shape[1]))
 
 
@@ -75,6 +76,31 @@ def test_a_constant_sensor_has_no_part_and_of_two_copies_the_later_one_is_remove
     assert losses.argmin() == 1
     assert losses[0] == losses[4]  # without rounding errors, by which the earlier one could be removed
     assert order.index(0) < order.index(4)
+
+
+@pytest.mark.parametrize("value", [0.0, 3.3, 0.1])
+def test_the_value_of_a_constant_sensor_does_not_matter(value):
+    """Its residuals are rounding errors. In another subject it is not constant."""
+    X, signs = trials_of(0, 2 * ENOUGH)
+    X[:, 1] = value
+    own, without = built(X, signs), built(np.delete(X, 1, axis=1), signs)
+    assert own.weights()[1] == 0
+    np.testing.assert_allclose(np.delete(own.weights(), 1), without.weights(), rtol=0.05)  # K k / n differs
+    people = [
+        Trained(part.reshape(len(part), -1), y, np.ones(len(y))) for part, y in ((X, signs), trials_of(10, ENOUGH))
+    ]
+    found = elimination_order(people, Groups.from_channels(range(G), R), np.ones(G)).tolist()
+    X[:, 1] = 0.0
+    people[0] = Trained(X.reshape(len(X), -1), signs, np.ones(len(X)))
+    assert found == elimination_order(people, Groups.from_channels(range(G), R), np.ones(G)).tolist()
+
+
+def test_a_sensor_that_separates_without_noise_is_kept():
+    X, signs = trials_of(5, 2 * ENOUGH)
+    X[:, 2] = 0.1 * signs[:, None]
+    both, distance = built(X, signs), built(X, signs, kind=UnbiasedDistance)
+    np.testing.assert_array_equal(both.losses(), distance.losses())
+    assert SensorSelector(2).fit(X, signs).order_[0] == 2
 
 
 def test_trials_without_noise_are_ordered():

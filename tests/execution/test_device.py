@@ -244,7 +244,8 @@ def test_what_several_fits_ask_for_is_solved_once(solved_together):
     alone = [fit() for fit in fits]
     solved_together.clear()
     joint = together(fits)
-    assert solved_together == [(2.0, 5), (2.0, 1)]
+    # the two data sets with one stack each, that with three side by side, and the second stage of the adaptive norm
+    assert solved_together == [(2.0, 2), (2.0, 1), (2.0, 1)]
     assert_same_fits(alone, joint)
 
 
@@ -266,7 +267,7 @@ def test_all_q_of_a_fit_are_asked_for_at_once(solved_together):
 
 @pytest.mark.usefixtures("torch_as_device")
 def test_orders_between_1_and_2_are_solved_at_once_on_a_device(monkeypatch):
-    """As columns of the same trials; fits that ask for unlike numbers of orders, as data sets of their own."""
+    """As columns of the same trials; data sets with unlike numbers of orders one after the other."""
     merged, plain = [], together_module.solve_directly
 
     def note(stack, *rest):
@@ -281,7 +282,7 @@ def test_orders_between_1_and_2_are_solved_at_once_on_a_device(monkeypatch):
     with use_device("cuda"):
         found = together(fits) + together(unlike)
     # three folds and a refit for each order
-    assert merged == [(2, 2, (2, 12)), (2, 3, (3, 4))]
+    assert merged == [(2, 2, (2, 12)), (0, 1, (1, 4)), (2, 1, (1, 8))]
     for mine, theirs in zip(found, on_host, strict=True):
         np.testing.assert_allclose(mine.coef_, theirs.coef_, atol=1e-4)
         assert mine.objective_ == pytest.approx(theirs.objective_, rel=1e-9)

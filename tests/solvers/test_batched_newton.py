@@ -14,7 +14,7 @@ from mixnorm.core.intercept import alpha_max
 from mixnorm.core.lq_prox import prox_lq_in_steps
 from mixnorm.core.metric import DenseMetric
 from mixnorm.core.penalties import L1, GroupNorm
-from mixnorm.core.problem import Stack
+from mixnorm.core.problem import Solution, Stack
 from mixnorm.solvers import Newton
 from mixnorm.solvers.newton.batched import assess, run, step, system
 from mixnorm.solvers.newton.batched import solver as stacked_newton
@@ -25,6 +25,7 @@ from mixnorm.solvers.newton.batched.solver import StackedNewton
 from mixnorm.solvers.newton.batched.state import Aim, Kept, Step, Tangent
 from mixnorm.solvers.newton.batched.step import prepare
 from mixnorm.solvers.newton.batched.system import Load, Systems, _Size, padded_places, solve_padded
+from mixnorm.solvers.newton.certifying import Limits
 from mixnorm.solvers.newton.tuning import CUT_SHORT
 from stacks import LIBRARIES, converted, every_library, every_penalty, make_stack, needs_torch, solve_path, torch
 
@@ -467,3 +468,17 @@ def test_solutions_are_copies_of_what_a_run_keeps():
     reached = stacked_newton._collect(problems, kept.found(problems, np.zeros((2, problems.P), dtype=np.int64)))
     for own, theirs in ((reached.W, kept.W), (reached.b, kept.b)):
         assert not np.shares_memory(own, theirs)
+
+
+def test_the_steps_left_to_the_first_order_method_do_not_depend_on_other_problems():
+    """Of a problem that has almost no steps left, and of those beside it that have all."""
+    stack = make_stack("q=2", B=1, beta=False)
+    W, b = stack.start()
+    point = certify(stack, W, b)
+    for steps in (0, 998):
+        n_iter = np.array([[0, steps, 0]])
+        solution = Solution(point.W, point.b, point.primal, point.gap, n_iter)
+        found = stacked_newton._first_order(stack, solution, Limits(1e-8, 1000))
+        assert found.gap[0, [0, 2]].max() <= 1e-8
+        assert (found.gap[0, 1] <= 1e-8) == (steps == 0)
+        assert found.n_iter.max() <= 1000

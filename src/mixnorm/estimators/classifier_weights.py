@@ -46,7 +46,10 @@ class DistanceAndWeights:
     def __init__(self, trials: Trained, groups: Groups, sensors: NDArray[np.intp]) -> None:
         self._distance = UnbiasedDistance(trials, groups, sensors)
         self._n_trials, self.precision = trials.n_trials, self._distance.precision
-        self._moments = _standardised(self._distance.covariance, self._distance.difference)
+        # constant sensors have no part in the classifier: their residuals are rounding errors
+        real = self._distance.varies.astype(np.float64)
+        C = self._distance.covariance * real[:, None, None, None] * real[:, None]
+        self._moments = _standardised(C, self._distance.difference * real[:, None])
 
     @property
     def error(self) -> float:
@@ -57,8 +60,10 @@ class DistanceAndWeights:
         """Loss of d' by the removal of each sensor, (sensors,), or its mean with the weights in the same unit."""
         losses, left = self._distance.losses(), self._distance.left
         n_samples, varies = self._distance.difference.shape[1], self._distance.varies[left]
-        # Of two sensors, criteria that count the same can only agree or leave it open.
-        if self._n_trials < TRIALS_PER_FEATURE * n_samples * len(left) or np.sum(varies) <= 2:
+        # Of two sensors, criteria that count the same can only agree or leave it open. A sensor that is constant in
+        # each class and differs between them separates the classes alone.
+        is_perfect = (varies & ~self._distance.has_noise[left]).any()
+        if self._n_trials < TRIALS_PER_FEATURE * n_samples * len(left) or np.sum(varies) <= 2 or is_perfect:
             return losses
         weights = self.weights()
         spreads = [float(np.std(one[varies])) for one in (losses, weights)]

@@ -76,8 +76,8 @@ class UnbiasedDistance:
         d̂ of the sensors to begin with.
     covariance : ndarray of shape (K, r, K, r)
         C of the sensors to begin with.
-    varies : boolean ndarray of shape (K,)
-        Sensors that are not constant.
+    varies, has_noise : boolean ndarrays of shape (K,)
+        Sensors that are not constant, and those that are not constant in each class.
     """
 
     def __init__(self, trials: Trained, groups: Groups, sensors: NDArray[np.intp]) -> None:
@@ -94,7 +94,7 @@ class UnbiasedDistance:
         self._lagged = self._moments.lagged(slice(0, K)).reshape(K, r, K, r)
         self.varies = varying(X, Groups.from_channels(range(K), r))
         noise, signal = (np.sum(part.reshape(-1, K, r) ** 2, axis=(0, 2)) for part in (found.trials, X))
-        self._has_noise = noise > ROUNDING**2 * signal  # smaller residuals are rounding
+        self.has_noise = noise > ROUNDING**2 * signal  # smaller residuals are rounding
         self._residuals = found
         self.left = np.arange(K)
         self._begin()
@@ -102,7 +102,7 @@ class UnbiasedDistance:
     def separation(self, sensors: NDArray[np.intp]) -> float:
         """Return d' = √D² of some sensors, by their places among those to begin with; 0 for none, −√−D² if D² < 0."""
         own = np.sort(sensors[self.varies[sensors]])
-        if not self._has_noise[own].any():
+        if not self.has_noise[own].any():
             return _PERFECT if len(own) else 0.0
         d = self.difference[own].ravel()
         C, N = (part[own][:, :, own].reshape(len(d), len(d)) for part in (self.covariance, self._unscaled))
@@ -124,7 +124,7 @@ class UnbiasedDistance:
     def _shrinkage(self) -> float:
         """λ of the sensors that are left: one for all montages that are compared, so that it favours none of them."""
         own = np.sort(self.left[self.varies[self.left]])
-        if not self._has_noise[own].any():
+        if not self.has_noise[own].any():
             return 1.0
         _, r = self._shape
         found, features = self._residuals, (r * own[:, None] + np.arange(r)).ravel()

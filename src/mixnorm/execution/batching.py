@@ -29,7 +29,7 @@ from mixnorm.execution.requests import (
     KnownTrials,
     Request,
     Waiter,
-    by_data_set,
+    even_rows,
     fingerprint_of,
     in_parts,
     merge_grids,
@@ -60,10 +60,10 @@ class _Batcher:
         #: the number of stacks submitted so far, and how many there were after the last new one of each kind
         self._submitted = 0
         self._last_of: dict[tuple, int] = {}
-        #: the number of fits that wait, in all and for each kind, and of problems of each kind; all of them are asked
-        #: for after every stack
+        #: the number of fits that wait, and of requests and problems of each kind that wait; all of them are asked for
+        #: after every stack
         self._n_waiting = 0
-        self._n_fits: Counter[tuple] = Counter()
+        self._n_requests: Counter[tuple] = Counter()
         self._n_problems: Counter[tuple] = Counter()
         self._answers = Answers()
         # Mostly one fit runs at a time: threads that compete for the interpreter slow down each other and the device.
@@ -109,9 +109,10 @@ class _Batcher:
     def _add(self, request: Request) -> None:
         """Let a request wait, by itself or with another one of the same content that is not solved yet."""
         self._submitted += 1
-        self._n_fits[request.kind] += 1
         request.key = request.kind, request.content
         first = self._unsolved.setdefault(request.key, request)
+        if first is request or request.kind in self._n_problems:  # not where it is being solved already
+            self._n_requests[request.kind] += 1
         if first is not request:
             first.same.append(request)
             return
@@ -173,7 +174,7 @@ class _Batcher:
             self._ready = [part for kind in kinds for part in in_parts(by_kind[kind])]
             self._waiting = [request for request in self._waiting if complete not in (None, request.kind)]
             for kind in kinds:
-                del self._n_problems[kind], self._n_fits[kind]
+                del self._n_problems[kind], self._n_requests[kind]
             return bool(self._ready)
 
     def _complete(self) -> tuple | None:
@@ -191,11 +192,11 @@ class _Batcher:
         return min(full, key=self._rank, default=None)
 
     def _rank(self, kind: tuple) -> float:
-        """Sort key of the kinds: first the one that most fits wait for, in relation to its problems.
+        """Sort key of the kinds: first the one with the most requests, equal ones too, in relation to its problems.
 
         Then the host has the most to do while the device solves the others.
         """
-        return -self._n_fits[kind] / self._n_problems[kind]
+        return -self._n_requests[kind] / self._n_problems[kind]
 
     def close(self, error: BaseException) -> None:
         """Raise an error in all fits: in those that wait now, and in those that submit a stack later."""
@@ -205,12 +206,14 @@ class _Batcher:
             for request in list(self._unsolved.values()):
                 request.error = error
                 self._end(request)
+                for one in (request, *request.same):  # also where `_end` was interrupted
+                    one.waiter.done.set()
 
     def _solve(self, requests: list[Request]) -> None:
         """Solve requests of one kind as one stack, and give every request its part of the solutions."""
         for request in requests:
             request.use_unchanged_trials()
-        rows = by_data_set(requests)
+        rows = even_rows(requests)
         try:
             stack = self._merged(rows)
             alphas, similarities = (merge_grids(rows, name) for name in ("alphas", "similarities"))

@@ -15,7 +15,7 @@ from mixnorm.execution.solve import to_device
 def merge_trials(stacks: list[Stack]) -> tuple[Array, Array]:
     """Return X (B, T, n, d) and y (B, T, n) of several stacks (B = 1), on the device.
 
-    Those with fewer trials are padded; in `merge_problems` the trials that fill them up have the weight zero.
+    Those with fewer trials are padded; in `merge_problems` the padding has the weight zero.
     """
     n = max(stack.shape[2] for stack in stacks)
 

@@ -13,7 +13,8 @@ from mixnorm.core.penalties import is_between
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.execution.solve import SolverOptions, on_device
 
-#: At most so many problems are solved at once: the fits of the first part continue while the device solves the next.
+#: At most so many problems of several data sets are solved at once: the fits of the first part continue while the
+#: device solves the next.
 _MOST = 640
 #: The arrays of a solution, all with the data sets as their first axis and the problems as their last one.
 SOLUTION_PARTS = [part.name for part in fields(Solution)]
@@ -146,29 +147,40 @@ class Answers:
 
 
 def in_parts(requests: list[Request]) -> list[list[Request]]:
-    """Divide requests of one kind into parts of at most `_MOST` problems, those of one data set in the same part."""
+    """Divide requests of one kind into parts that are solved one after the other.
+
+    A part has at most `_MOST` problems, or one data set, and as many requests of each of its data sets.
+    """
     # Sorted by the address of the trials, so that trials which the kind before left on the device are reused.
-    requests = sorted(requests, key=lambda request: request.content[0])
+    rows = _by_data_set(sorted(requests, key=lambda request: request.content[0]))
     K = requests[0].stack.shape[-1]
-    parts: list[list[Request]] = [[]]
-    for row in by_data_set(requests):
-        if parts[-1] and K * (len(parts[-1]) + len(row)) > _MOST:
+    parts: list[list[Request]] = []
+    length = 0
+    for row in sorted(rows, key=len):
+        if not parts or len(row) != length or K * (len(parts[-1]) + len(row)) > _MOST:
             parts.append([])
         parts[-1] += row
+        length = len(row)
     return parts
 
 
-def by_data_set(requests: list[Request]) -> list[list[Request]]:
-    """Put requests with the same trials and labels side by side, if each data set has as many of them.
+def even_rows(requests: list[Request]) -> list[list[Request]]:
+    """Put requests with the same trials side by side if all data sets have equally many, or each into its own row."""
+    rows = _by_data_set(requests)
+    return rows if len({len(row) for row in rows}) == 1 else [[request] for request in requests]
+
+
+def _by_data_set(requests: list[Request]) -> list[list[Request]]:
+    """Put requests with the same trials and labels side by side.
 
     A metric belongs to a data set, so that requests with a metric stay by themselves.
     """
+    if requests[0].stack.metric is not None:
+        return [[request] for request in requests]
     found: dict[tuple, list[Request]] = {}
     for request in requests:
         found.setdefault(request.data_set, []).append(request)
-    rows = list(found.values())
-    is_even = len({len(row) for row in rows}) == 1
-    return rows if is_even and requests[0].stack.metric is None else [[request] for request in requests]
+    return list(found.values())
 
 
 def merge_grids(rows: list[list[Request]], name: str) -> np.ndarray | None:

@@ -19,6 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 from mixnorm.core.arrays import Array, is_numpy_array, like, namespace, to_numpy
 from mixnorm.core.conditioning import condition
+from mixnorm.core.penalties import GroupNorms
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.solvers import SOLVERS, Newton, StackedNewton, WindowsNewton
 
@@ -201,7 +202,7 @@ def _solve_in_order(stack: Stack, alphas: Array, similarities: Array | None, opt
     # stack.
     if solver is Newton and not stack.penalty.is_separable:
         solver = WindowsNewton
-    elif solver is Newton and not is_numpy_array(stack.X):
+    elif solver is Newton and (not is_numpy_array(stack.X) or isinstance(stack.penalty, GroupNorms)):
         solver = StackedNewton
     with few_threads(stack.X):
         solutions = solver().path(stack, grids[0], options.tol, options.max_iter, similarities=grids[1])

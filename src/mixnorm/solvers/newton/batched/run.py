@@ -55,6 +55,7 @@ class StackedRun:
         self._max_iter = max_iter
         #: where solutions are kept, and the recorded piece of a step that does so, by the number of steps of the paths
         self._keeping: dict[int, tuple[Kept, Recorded]] = {}
+        self._pool: list = []  # runs follow one another, and share the memory of this piece
 
     def follow(
         self, alphas: Array, similarities: Array, start: Point, goal: float, again: Again | None = None
@@ -95,7 +96,7 @@ class StackedRun:
         if A not in self._keeping:
             kept = Kept.of(self.problems, A)
             # the arrays are written in place, which is why they belong to the function and not to its arguments
-            recorded = Recorded(partial(advance_and_assess, self.problems, self._max_iter, kept))
+            recorded = Recorded(partial(advance_and_assess, self.problems, self._max_iter, kept), self._pool)
             self._keeping[A] = kept, recorded
         return self._keeping[A]
 

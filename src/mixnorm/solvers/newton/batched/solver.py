@@ -135,10 +135,12 @@ def _replaced(problems: StackedProblems, before: Solution, again: Found, only: n
 
 def _first_order(stack: Stack, solution: Solution, limits: Limits) -> Solution:
     """Give what is still open to the first-order method, from where it stands."""
-    open_ = is_open(solution, limits)
+    open_, steps = is_open(solution, limits), to_numpy(solution.n_iter)
     for i in np.flatnonzero(open_.any(axis=1)).tolist():
-        place = [like(solution.n_iter, index) for index in ([i], np.flatnonzero(open_[i]))]
-        solution = _put(solution, stack, place, limits)
+        # Those that took as many steps together: the steps that are left to a problem must not depend on the others.
+        for taken in np.unique(steps[i, open_[i]]):
+            place = [like(solution.n_iter, index) for index in ([i], np.flatnonzero(open_[i] & (steps[i] == taken)))]
+            solution = _put(solution, stack, place, limits)
     return solution
 
 

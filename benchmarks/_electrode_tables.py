@@ -3,7 +3,8 @@
 from collections import defaultdict
 
 import numpy as np
-from _electrode_orders import CANDIDATES, OURS
+from _electrode_candidates import CANDIDATES
+from _electrode_orders import OURS
 
 from mixnorm.montage.recommendation import growing, smallest_near_best
 

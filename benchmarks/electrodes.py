@@ -29,8 +29,9 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from _electrode_candidates import CANDIDATES
 from _electrode_data import DEVELOPMENT, SETS, run_folds
-from _electrode_orders import CANDIDATES, FORMER, ORDERS, OURS, by_us, own_refit
+from _electrode_orders import FORMER, ORDERS, OURS, by_us, own_refit
 from _electrode_refits import REFITS, penalties_of
 from _electrode_tables import ALL, CAP, SIZES, number, paired, rules, show_all_orders, show_recommended
 from _electrode_truth import permutations, sequential, simulated, stability, timed

@@ -1,5 +1,7 @@
 """Losses by which sensors are eliminated, from their formulas, every montage by itself."""
 
+from itertools import permutations
+
 import numpy as np
 from sklearn.covariance import ledoit_wolf_shrinkage
 
@@ -80,3 +82,33 @@ def greedy(parts, sensors):
         mean = sum(share * losses(X, signs, left, list(sensors)) for share, X, signs in parts)
         removed.append(left.pop(int(np.argmin(mean))))
     return removed[::-1]
+
+
+def nested(parts, order):
+    """The order of the first six, of all 720, with the largest sum of d' over the first 2 … 6 of them.
+
+    The given one, unless d' of some size is larger by more than a standard error.
+    """
+    first, found = sorted(order[:6]), {}
+    shares = [share_of(X, signs, first) for _, X, signs in parts]
+
+    def separation(montage):
+        montage = tuple(sorted(montage))
+        if montage not in found:
+            own = [unbiased(X, signs, montage, share) for share, (_, X, signs) in zip(shares, parts, strict=True)]
+            found[montage] = float(np.dot([weight for weight, *_ in parts], own))
+        return found[montage]
+
+    def total(one):
+        # the single sensor decides only between orders of the same pairs, threes, …
+        return round(sum(separation(one[:k]) for k in range(2, len(one) + 1)), 8), separation(one[:1])
+
+    best = max(permutations(first), key=total)
+    m = sum((y > 0).sum() * (y < 0).sum() / len(y) * (1 - 2 / len(y)) for *_, y in parts)
+    gain = max(separation(best[:k]) - separation(order[:k]) for k in range(2, len(first)))
+    return [*best, *order[6:]] if gain > m**-0.5 else list(order)
+
+
+def order_of(parts, sensors):
+    """The order of the package, where the noise of every montage is its own from the beginning."""
+    return nested(parts, greedy(parts, sensors))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from elimination_reference import greedy, noise_of, parts_of, share_of, unbiased
+from elimination_reference import noise_of, order_of as expected_order, parts_of, share_of, unbiased
 from mixnorm import SensorSelector, stability_selection
 from mixnorm.core.groups import Groups
 from mixnorm.estimators.elimination import LEAST_OWN_NOISE, eliminate, elimination_order, n_own_noise
@@ -33,7 +33,7 @@ def order_of(*people, beta=None):
 
 def test_order_is_that_of_computing_every_montage_anew():
     X, signs = trials_of(np.random.default_rng(2), 40)
-    assert order_of((X, signs)) == greedy([(1.0, X, signs)], range(G))
+    assert order_of((X, signs)) == expected_order([(1.0, X, signs)], range(G))
     by_distance = SensorSelector(2, noise="kronecker").fit(X, signs).order_.tolist()
     assert by_distance != order_of((X, signs))  # the data can tell the difference
     assert SensorSelector(2).fit(X, signs).order_.tolist() == order_of((X, signs))
@@ -60,7 +60,7 @@ def test_several_subjects_share_the_order_of_their_mean():
     share = np.array([(y > 0).sum() * (y < 0).sum() / len(y) * (1 - 2 / len(y)) for _, y in people])
     share = share / share.sum()
     parts = [(weight, *person) for weight, person in zip(share, people, strict=True)]
-    assert order_of(*people) == greedy(parts, range(G))
+    assert order_of(*people) == expected_order(parts, range(G))
     assert order_of(*people) != order_of(people[0])
 
 
@@ -71,7 +71,7 @@ def test_only_the_last_sensors_are_ordered_by_it():
     many = eliminate([distance], np.ones(len(all_sensors))).tolist()
     order = order_of((X, signs))
     assert order[LEAST_OWN_NOISE:] == many[LEAST_OWN_NOISE:]
-    assert order == greedy([(1.0, X, signs)], sorted(many[:LEAST_OWN_NOISE])) + many[LEAST_OWN_NOISE:]
+    assert order == expected_order([(1.0, X, signs)], sorted(many[:LEAST_OWN_NOISE])) + many[LEAST_OWN_NOISE:]
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_with_many_trials_the_order_of_more_sensors_is_that_of_their_own_noise()
     trained = Trained(X.reshape(len(X), -1), signs, np.ones(len(X)))
     distance = KroneckerDistance(trained, Groups.from_channels(all_sensors, R), all_sensors)
     many = eliminate([distance], np.ones(12)).tolist()
-    assert order == greedy([(1.0, X, signs)], sorted(many[:10])) + many[10:]
+    assert order == expected_order([(1.0, X, signs)], sorted(many[:10])) + many[10:]
     # the data can tell the difference from the noise of eight sensors
-    assert order != greedy([(1.0, X, signs)], sorted(many[:8])) + many[8:]
+    assert order != expected_order([(1.0, X, signs)], sorted(many[:8])) + many[8:]
 
 
 def test_it_is_the_distance_of_the_true_means_in_the_mean():

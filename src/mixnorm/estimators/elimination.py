@@ -16,8 +16,8 @@ alone is enough.
 The order of this package uses the unbiased distance, without what is gained by chance: in Kronecker noise while there
 are many sensors (`KroneckerDistance`), then in the noise of each montage (`UnbiasedDistance`). The latter is nearer
 to what the decoder of a montage will do, but it costs an inversion for each montage that is tried, which is too much
-for many sensors. With many trials, the weights of a classifier count as well (`DistanceAndWeights`). `Distance` is for
-a noise that is given.
+for many sensors. With many trials, the weights of a classifier count as well (`DistanceAndWeights`). At the end, all
+montages of the last few sensors are compared (`improve_last`). `Distance` is for a noise that is given.
 """
 
 from collections.abc import Sequence
@@ -29,6 +29,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from mixnorm.core.groups import Groups
 from mixnorm.estimators.classifier_weights import TRIALS_PER_FEATURE, DistanceAndWeights
 from mixnorm.estimators.kronecker_distance import KroneckerDistance
+from mixnorm.estimators.nested_montages import improve_last
 from mixnorm.estimators.objective import as_noise
 from mixnorm.estimators.quadratic import check_noise
 from mixnorm.estimators.trained import Trained
@@ -55,7 +56,8 @@ def elimination_order(
 
     If ``noise`` is None and the sensors have equal numbers of samples, D² is the distance without its bias: in the
     Kronecker noise of all sensors, and once `n_own_noise` sensors are left in that of every montage by itself. With
-    many trials, the weights of the sensors in a classifier then count as much as the loss of d'.
+    many trials, the weights of the sensors in a classifier then count as much as the loss of d'. The last few sensors
+    are put in another order if their montages are better by more than chance (`nested_montages`).
 
     Parameters
     ----------
@@ -85,7 +87,8 @@ def elimination_order(
         n_few = n_own_noise(subjects, groups.layout.shape[1])
         first = np.sort(order[:n_few])
         few = [DistanceAndWeights(own, groups, first) for own in subjects]
-        return np.concatenate([first[eliminate(few, group_weights[first])], order[n_few:]])
+        order[:n_few] = first[eliminate(few, group_weights[first])]
+        return improve_last(order, subjects, groups, group_weights)
 
 
 def n_own_noise(subjects: Sequence[Trained], n_samples: int) -> int:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from elimination_reference import noise_of, order_of as expected_order, parts_of, share_of, unbiased
+from elimination_reference import noise_of, parts_of, share_of, unbiased
+from elimination_reference import order_of as expected_order
 from mixnorm import SensorSelector, stability_selection
 from mixnorm.core.groups import Groups
 from mixnorm.estimators.elimination import LEAST_OWN_NOISE, eliminate, elimination_order, n_own_noise

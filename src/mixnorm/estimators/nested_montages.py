@@ -72,13 +72,13 @@ def _best_order(d: dict[tuple[int, ...], float], stage: list[int]) -> list[int]:
     total: dict[tuple[int, ...], float] = {}
     removed: dict[tuple[int, ...], int] = {}
     for montage, own in d.items():  # from small to large
-        rests = {one: tuple(other for other in montage if other != one) for one in montage}
+        rest = {one: tuple(other for other in montage if other != one) for one in montage}
         first = min(stage[one] for one in montage)
         value = d if len(montage) == 2 else total
         # of equal values the earlier sensor stays
-        free = [one for one in reversed(montage) if stage[one] == first]
-        removed[montage] = max(free, key=lambda one, value=value, rests=rests: value.get(rests[one], 0.0))
-        total[montage] = (own if len(montage) > 1 else 0.0) + total.get(rests[removed[montage]], 0.0)
+        left_by = {one: value.get(rest[one], 0.0) for one in reversed(montage) if stage[one] == first}
+        removed[montage] = max(left_by, key=left_by.__getitem__)
+        total[montage] = (own if len(montage) > 1 else 0.0) + total.get(rest[removed[montage]], 0.0)
     left, found = tuple(range(len(stage))), []
     while left:
         found.append(removed[left])

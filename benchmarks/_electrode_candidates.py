@@ -1,6 +1,7 @@
 """What was tried for the order of the package, beside what it is now: criteria of montages, and means of several."""
 
 from functools import partial
+from unittest import mock
 
 import numpy as np
 from _electrode_orders import MOST, by_us, least_squares
@@ -9,6 +10,7 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.model_selection import StratifiedKFold
 
 from mixnorm.core.groups import Groups
+from mixnorm.estimators import elimination
 from mixnorm.estimators.elimination import Distance, n_own_noise
 from mixnorm.estimators.entry_order import entry_order
 from mixnorm.estimators.inputs import Trials
@@ -304,6 +306,12 @@ def by_mean_loss(training, criteria, scaled=True, per_feature=0):
     return np.array([*left, *removed[::-1]])
 
 
+def by_elimination_alone(training):
+    """The order of the package without the comparison of all montages of the last six electrodes."""
+    with mock.patch.object(elimination, "improve_last", lambda order, *_: order):
+        return by_us(training)
+
+
 #: What was tried for the order of the package.
 CANDIDATES = {
     "distance, Kronecker noise": partial(by_us, noise="kronecker"),
@@ -332,6 +340,7 @@ CANDIDATES = {
             ("expected separation", "Ledoit-Wolf", {"expected": True}),
         )
     },
+    "elimination alone": by_elimination_alone,
     "distance alone": partial(by_mean_loss, criteria=distance_alone, scaled=False),
     "distance + held-out separation": partial(by_mean_loss, criteria=with_held_out),
     "distance + former": partial(by_mean_loss, criteria=with_former),

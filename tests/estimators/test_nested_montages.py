@@ -75,7 +75,7 @@ def test_it_is_taken_from_one_standard_error_on(n_people):
     assert 0 < sum(stayed) < len(stayed)
 
 
-def test_an_elimination_that_looks_one_step_ahead_is_mended():
+def test_it_finds_a_pair_that_the_elimination_removes():
     people = [trials_of(0)]
     one_by_one = greedy(share(people), range(G))
     found = elimination_order([trained(*people[0])], Groups.from_channels(range(G), R), np.ones(G)).tolist()
@@ -99,6 +99,8 @@ def test_sensors_to_keep_come_first_and_costs_decide_alone():
     assert found[0] == 2
     assert found != order
     assert improved(order, (X, signs), group_weights=np.arange(1.0, G + 1)) == order
+    # also if it is a sensor that has been removed before that costs more
+    assert improved(order, (X, signs), group_weights=np.where(np.arange(G) == order[-1], 5.0, 1.0)) == order
     forbidden = np.where(np.arange(G) == 5, np.inf, 1.0)
     assert 5 not in improved([6, 4, 3, 2, 1, 0], (X, signs), group_weights=forbidden)
 
@@ -159,3 +161,23 @@ def test_a_sensor_that_is_constant_in_one_subject_counts_in_the_others():
     people[0][0][:, 0] = 0.0
     found = improved([2, 4, 1, 3, 5, 0, 6], *people)
     assert found.index(0) < 2
+
+
+def test_a_constant_sensor_that_is_kept_comes_first():
+    X, signs = trials_of(5)
+    X[:, 4] = 7.0
+    kept = np.where(np.arange(G) == 4, 0.0, 1.0)
+    found = improved([4, 2, 6, 1, 3, 5, 0], (X, signs), group_weights=kept)
+    assert found[0] == 4
+    assert found[1:] != [2, 6, 1, 3, 5, 0]
+
+
+def test_a_gain_of_five_sensors_is_enough():
+    X, signs = trials_of(3)
+    best = improved([2, 4, 1, 3, 5, 0, 6], (X, signs))
+    X[:, best[5]] = np.random.default_rng(0).standard_normal(
+        (len(X), R)
+    )  # worth nothing, and last but one in the order
+    exchanged = [*best[:4], best[5], best[4], best[6]]
+    parts = share([(X, signs)])
+    assert improved(exchanged, (X, signs)) == nested(parts, exchanged) != exchanged

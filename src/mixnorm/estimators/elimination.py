@@ -57,7 +57,7 @@ def elimination_order(
     If ``noise`` is None and the sensors have equal numbers of samples, D² is the distance without its bias: in the
     Kronecker noise of all sensors, and once `n_own_noise` sensors are left in that of every montage by itself. With
     many trials, the weights of the sensors in a classifier then count as much as the loss of d'. The last few sensors
-    are put in another order if their montages are better by more than chance (`nested_montages`).
+    are put in another order if one of their montages is clearly better (`nested_montages`).
 
     Parameters
     ----------

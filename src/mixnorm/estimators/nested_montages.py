@@ -10,8 +10,9 @@ are found exactly, from small to large: the best sum of a montage is its d' plus
 is the unbiased distance (`mixnorm.estimators.unbiased_distance`). A single sensor does not count: it would be
 preferred to better pairs. Of the pair, the better single sensor comes first.
 
-They replace the montages of the elimination where d' is larger by more than its standard error at some size. Smaller
-differences are mostly noise. The montages of the elimination then have the advantage of its second criterion.
+They replace all montages of the elimination if d' is larger at some size by more than 1/√m, with m = n₊n₋/(n₊ + n₋).
+With many trials this is about the standard error of d'. Smaller differences are mostly noise, and the elimination has
+a second criterion for them. The noise of all montages is shrunk by the share of the sensors that are compared.
 """
 
 from collections.abc import Sequence
@@ -40,11 +41,11 @@ def improve_last(
         From an elimination.
     subjects, groups, group_weights
         As for `mixnorm.estimators.elimination.elimination_order`. Where costs differ, the order is returned as it is:
-        cost decides then between sensors that are nearly as good.
+        cost has decided between sensors that are nearly as good.
     """
     first = np.sort(order[:N_LAST])  # in recording order, so that of two equal sensors the earlier one stays
-    cost = group_weights[first]
-    if len(first) < 3 or len(np.unique(cost[cost > 0])) > 1:
+    costs = np.unique(group_weights[order])
+    if len(first) < 3 or np.sum(costs > 0) > 1:
         return order
     models = [UnbiasedDistance(own, groups, first) for own in subjects]
     precision = np.array([model.precision for model in models])
@@ -59,9 +60,9 @@ def improve_last(
     former = [int(place) for place in np.searchsorted(first, order[:n])]
     # constant sensors leave before all others, as in the elimination, and those to keep after them
     varies = np.any([model.varies for model in models], axis=0)
-    best = _best_order(d, np.where(cost == 0, 2, np.where(varies, 1, 0)).tolist())
+    best = _best_order(d, np.where(group_weights[first] == 0, 2, np.where(varies, 1, 0)).tolist())
     gains = [d[tuple(sorted(best[:size]))] - d[tuple(sorted(former[:size]))] for size in range(2, n)]
-    # the variance of d' is 1/m for one subject, with m = n₊n₋/(n₊ + n₋)
+    # of several subjects the precisions m add up
     if max(gains) <= 1 / np.sqrt(precision.sum()):
         return order
     return np.concatenate([first[best], order[n:]])

@@ -32,8 +32,8 @@ class SensorSelector(Archivable, TransformerMixin, BaseEstimator):
     backward elimination by the Mahalanobis distance d'N⁻¹d between the class means, d being their difference and N the
     covariance of the noise. Sensors that only reduce the noise of others are so kept as well. What the distance gains
     by chance is subtracted. For the last 8 sensors (with many trials up to 16) the noise is that of the sensors that
-    are left, and from eight trials per feature on the size of a sensor's weights in a classifier counts as much. All
-    montages of the last six sensors are compared.
+    are left, and from eight trials per feature on the size of a sensor's weights in a classifier counts as much. The
+    montages of the last six sensors are then all compared. If ``noise`` is given, it decides alone.
 
     With ``strategy="path"`` they are those that the mixed-norm path selects first, as in the paper. The path of
     `GroupSVC` (``penalty="group"``) is followed from alpha_max down until at least ``n_sensors`` sensors are selected;

@@ -83,7 +83,7 @@ def gram(repeats: int) -> str:
         path.append(least(lambda: group_svc_path(X, y), 1))
         product.append(least(lambda: flat.T @ flat, 1))
     told = f"{min(path):.4f} s, {min(path) / min(product):.0f} Gram matrices ({1e3 * min(product):.2f} ms)"
-    return f"| path to a gap of 1e-6, n = 1000, 32 × 8, best of five | {told} | ≤ 45 |"
+    return f"| path to a gap of 1e-6, n = 1000, 32 × 8, best of five | {told} | ≤ 30 |"
 
 
 def least(call, repeats: int) -> float:

@@ -46,14 +46,12 @@ def share(people):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_it_is_the_best_of_all_orders(seed):
-    places = np.random.default_rng(seed + 20).permutation(
-        G
-    )  # so that the better single sensor is not always the earlier one
+    # so that the better single sensor is not always the earlier one
+    places = np.random.default_rng(seed + 20).permutation(G)
     people = [trials_of(seed), trials_of(seed + 10, 100)][: 1 + seed % 2]
     people = [(X[:, places], signs) for X, signs in people]
-    order = np.argsort(places)[
-        [2, 4, 1, 3, 5, 0, 6]
-    ].tolist()  # bad: another one is better by more than a standard error
+    # bad: another one is better by more than a standard error
+    order = np.argsort(places)[[2, 4, 1, 3, 5, 0, 6]].tolist()
     found = improved(order, *people)
     assert found == nested(share(people), order) != order
     assert found[N_LAST:] == order[N_LAST:]
@@ -175,9 +173,8 @@ def test_a_constant_sensor_that_is_kept_comes_first():
 def test_a_gain_of_five_sensors_is_enough():
     X, signs = trials_of(3)
     best = improved([2, 4, 1, 3, 5, 0, 6], (X, signs))
-    X[:, best[5]] = np.random.default_rng(0).standard_normal(
-        (len(X), R)
-    )  # worth nothing, and last but one in the order
+    # it is worth nothing, and becomes the fifth
+    X[:, best[5]] = np.random.default_rng(0).standard_normal((len(X), R))
     exchanged = [*best[:4], best[5], best[4], best[6]]
     parts = share([(X, signs)])
     assert improved(exchanged, (X, signs)) == nested(parts, exchanged) != exchanged

@@ -38,7 +38,7 @@ def measure(path: str, phase: str) -> dict[str, float | str]:
 
         return wrapped
 
-    cutting.BridgingFilter.push = timed(cutting.BridgingFilter.push)
+    cutting.BridgingFilter.push_channel = timed(cutting.BridgingFilter.push_channel)
     cutting.zero_phase = timed(cutting.zero_phase)
     begin = time.perf_counter()
     recording = read_recording(path)

@@ -71,6 +71,7 @@ def test_a_bar_over_all_steps_shows_the_share_and_the_time_left(capsys, monkeypa
     now = [1000.0]
     monkeypatch.setattr("tqdm.std.time", lambda: now[0])
     with work_bar("select") as bar:
+        show_progress(bar, Progress("preparing", 0, 0, 0.0, 0.0))
         show_progress(bar, Progress("montages", 1, 3, 0.25, 0.25))
         now[0] += 10
         show_progress(bar, Progress("stability\x1b[31m", 2, 3, 0.5, 0.25))
@@ -78,10 +79,11 @@ def test_a_bar_over_all_steps_shows_the_share_and_the_time_left(capsys, monkeypa
     assert captured.out == ""
     shown = [part.strip() for part in captured.err.split("\r") if part.strip()]
     assert shown[0].startswith("select:   0 %")
-    assert shown[1].startswith("step 1 of 3, montages:  25 %")
-    assert shown[1].endswith("00:00, about ? left")
-    assert shown[2].startswith(r"step 2 of 3, stability\x1b[31m:  50 %")
-    assert shown[2].endswith("00:10, about 00:20 left")
+    assert shown[1].startswith("preparing:   0 %")
+    assert shown[2].startswith("step 1 of 3, montages:  25 %")
+    assert shown[2].endswith("00:00, about ? left")
+    assert shown[3].startswith(r"step 2 of 3, stability\x1b[31m:  50 %")
+    assert shown[3].endswith("00:10, about 00:20 left")
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

@@ -1,3 +1,4 @@
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -53,6 +54,23 @@ def test_reference_is_subtracted_and_named_ones_leave(recording, reference):
         assert referenced.ch_names == ("Fz", "Pz", "P3", "P4")
         assert_allclose(referenced.X, X[:, [0, 2, 4, 5]] - X[:, [1, 3]].mean(axis=1, keepdims=True), atol=1e-10)
         assert len(referenced.positions) == 4
+
+
+@pytest.mark.parametrize("reference", [None, "average"])
+@pytest.mark.parametrize("phase", ["causal", "zero"])
+def test_preparing_makes_no_copy_of_the_whole_signal(phase, reference):
+    long = simulated_recording(300, n_channels=40, n_informative=2)
+    tracemalloc.start()
+    prepare(long, Preparation(phase=phase, reference=reference))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.7 * long.signal.nbytes
+
+
+def test_progress_is_told_after_each_recording(recording):
+    told = []
+    prepare([recording, replace(recording, session="2")], progress=told.append)
+    assert told == [1, 2]
 
 
 def test_unknown_reference_is_refused(recording):

@@ -48,6 +48,9 @@ def test_a_selection_says_how_far_it_is_over_all_steps(two_people, tmp_path, n_j
     told, again = [], []
     checkpoint = Checkpoint(tmp_path, "1")
     select_montage(two_people, options, told.append, checkpoint)
+    # at once, and after each of both recordings
+    assert [(now.number, now.n_steps, now.done) for now in told if now.step == "preparing"] == [(0, 0, 0.0)] * 3
+    told = told[3:]
     steps = list(dict.fromkeys(now.step for now in told))
     assert steps[:5] == ["montages and their scores", "subject A", "subject B", "stability", "path"]
     assert steps[-1] == "decoders"

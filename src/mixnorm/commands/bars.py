@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mixnorm.montage.progress import Progress
 
 #: Seconds after which a progress bar is written again where standard error is a file.
-LONGEST_SILENCE = 9.0
+LONGEST_SILENCE = 5.0
 #: Seconds between two drawings of the same step.
 SHORTEST_WAIT = 0.5
 
@@ -64,7 +64,7 @@ def work_bar(what: str, seconds: float = 1.0) -> Iterator[tqdm]:
 
 def show_progress(bar: tqdm, now: Progress) -> None:
     """Bring a `work_bar` to the progress of a selection; what was restored does not count for the speed."""
-    text = for_terminal(f"step {now.number} of {now.n_steps}, {now.step}")
+    text = for_terminal(f"step {now.number} of {now.n_steps}, {now.step}" if now.number else now.step)
     is_new = text != bar.desc
     bar.set_description_str(text, refresh=False)
     # What was restored took no time: with it, the speed would be too high and the time left too short.

@@ -65,14 +65,13 @@ class BridgingFilter:
             out, self._state = sps.sosfilt(self._sos, chunk, zi=self._state)
             self._last = chunk[:, -1].copy()
             return out
-        out = np.full(chunk.shape, np.nan)
-        for channel, row in enumerate(chunk):
-            self._push_channel(channel, row, out[channel])
-        return out
+        return np.stack([self.push_channel(channel, row) for channel, row in enumerate(chunk)])
 
-    def _push_channel(self, channel: int, row: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-        """Filter one channel, run of samples by run of samples."""
-        there = np.isfinite(row)
+    def push_channel(self, channel: int, row: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Filter the next samples (n_samples,) of one channel; NaN where a sample was lost."""
+        if self._sos is None or not len(row):
+            return row
+        there, out = np.isfinite(row), np.full(len(row), np.nan)
         # segments of present and of lost samples, in turn
         edges = [0, *(np.flatnonzero(np.diff(there)) + 1).tolist(), len(row)]
         for begin, end in itertools.pairwise(edges):
@@ -82,6 +81,7 @@ class BridgingFilter:
             self._close_gap(channel, row[begin])
             out[begin:end] = self._run(channel, row[begin:end])
             self._last[channel] = row[end - 1]
+        return out
 
     def _close_gap(self, channel: int, value: float) -> None:
         """Bring the filter to the first sample after a gap."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from mixnorm.eeg.bridging import BridgingFilter
@@ -54,9 +56,19 @@ def re_referenced(
     signal: NDArray[np.float64], ch_names: Sequence[str], preparation: Preparation
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """The signal (n_channels, n_samples) minus its reference, and the names of the remaining channels."""
-    reference = preparation.reference
+    keep, reference = _reference(signal, ch_names, preparation)
     if reference is None:
         return signal, tuple(ch_names)
+    return signal[keep] - reference, tuple(ch_names[channel] for channel in keep)
+
+
+def _reference(
+    signal: NDArray[np.float64], ch_names: Sequence[str], preparation: Preparation
+) -> tuple[list[int], NDArray[np.float64] | None]:
+    """The channels that remain, and the reference (n_samples,) that is subtracted from them; None without one."""
+    reference = preparation.reference
+    if reference is None:
+        return list(range(len(ch_names))), None
     names = tuple(ch_names) if reference == "average" else reference
     missing = [name for name in names if name not in ch_names]
     if missing:
@@ -67,28 +79,31 @@ def re_referenced(
         total += signal[list(ch_names).index(name)]
     # Electrodes that are the reference are no longer sensors; those of an average reference are.
     keep = [channel for channel, name in enumerate(ch_names) if reference == "average" or name not in reference]
-    return signal[keep] - total / len(names), tuple(ch_names[channel] for channel in keep)
+    return keep, total / len(names)
 
 
 def _cut_continuous(recording: Recording, preparation: Preparation) -> Cut:
     grid, sos = _grid_and_filter(recording, preparation)
     _check_length(recording, grid)
     faults = _some_usable(recording, faults_of(recording, grid))
-    signal, ch_names = _referenced(recording.signal, recording, preparation)
-    # The whole signal is filtered and then cut: filters need seconds to settle, and a trial has less than one.
-    if sos is not None:
-        signal = _filtered(signal, sos, preparation.phase)
-    onsets = recording.events.onset[faults.usable]
-    # Trial by trial, as on a stream, so that a file and a stream give the same bits.
-    X = np.stack([grid.reduce(signal[:, at + grid.start : at + grid.stop]) for at in onsets])
-    return _cut(recording, X, faults, (ch_names, grid.times))
-
-
-def _filtered(signal: NDArray[np.float64], sos: NDArray[np.float64], phase: str) -> NDArray[np.float64]:
-    """The filtered signal; a gap of lost samples is bridged by a straight line, channel by channel."""
-    if phase == "causal":
-        return BridgingFilter(sos, len(signal)).push(signal)
-    return zero_phase(sos, bridged(signal))
+    with _reference_is_known(recording):
+        keep, reference = _reference(recording.signal, recording.ch_names, preparation)
+    begin = recording.events.onset[faults.usable] + grid.start
+    X = np.empty((len(begin), len(keep), len(grid.times)))
+    causal = BridgingFilter(sos, len(keep))
+    # Channel by channel: a filtered copy of the whole signal would double the memory that a recording takes. A stream
+    # is cut trial by trial, but every number is computed along one channel, so that the bits are the same.
+    for place, channel in enumerate(keep):
+        row = recording.signal[channel]
+        if reference is not None:
+            row = row - reference
+        # The whole signal is filtered and then cut: filters need seconds to settle, and a trial has less than one.
+        if preparation.phase == "causal":
+            row = causal.push_channel(place, row)
+        elif sos is not None:
+            row = zero_phase(sos, bridged(row[None]))[0]
+        X[:, place] = grid.reduce(sliding_window_view(row, grid.stop - grid.start)[begin])
+    return _cut(recording, X, faults, (tuple(recording.ch_names[channel] for channel in keep), grid.times))
 
 
 def _cut_epochs(recording: EpochedRecording, preparation: Preparation) -> Cut:
@@ -102,7 +117,8 @@ def _cut_epochs(recording: EpochedRecording, preparation: Preparation) -> Cut:
     X, ch_names, times = recording.X[faults.usable], recording.ch_names, recording.times
     if preparation.reference is not None:
         # Epochs are short signals; the same function re-references both.
-        trials = [_referenced(trial, recording, preparation) for trial in X]
+        with _reference_is_known(recording):
+            trials = [re_referenced(trial, recording.ch_names, preparation) for trial in X]
         X, ch_names = np.stack([signal for signal, _ in trials]), trials[0][1]
     if preparation.window is not None:
         grid, _ = _grid_and_filter(recording, preparation)
@@ -201,11 +217,11 @@ def _grid_and_filter(
         raise RecordingError(recording.source, str(error), "choose another preparation") from error
 
 
-def _referenced(
-    signal: NDArray[np.float64], recording: Recording | EpochedRecording, preparation: Preparation
-) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+@contextmanager
+def _reference_is_known(recording: Recording | EpochedRecording) -> Iterator[None]:
+    """Name the recording and its channels where a reference channel is missing."""
     try:
-        return re_referenced(signal, recording.ch_names, preparation)
+        yield
     except KeyError as error:
         raise RecordingError(
             recording.source,

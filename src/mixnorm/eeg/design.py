@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,6 +168,7 @@ class Design:
 def prepare(
     recordings: Any,
     preparation: Preparation | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Design:
     """Re-reference, filter, cut and sample recordings; nothing is estimated from the trials.
 
@@ -178,6 +179,8 @@ def prepare(
         in one of them is left out of all.
     preparation : Preparation, optional
         By default the preset "default", or "epochs" for trials that are already cut.
+    progress : callable, optional
+        Called with the number of recordings that are prepared, after each of them.
 
     Returns
     -------
@@ -203,7 +206,11 @@ def prepare(
         raise ValueError("There are no recordings to prepare.")
     if preparation is None:
         preparation = Preparation.preset("epochs" if isinstance(recordings[0], EpochedRecording) else "default")
-    parts = [cut(recording, preparation) for recording in recordings]
+    parts = []
+    for recording in recordings:
+        parts.append(cut(recording, preparation))
+        if progress is not None:
+            progress(len(parts))
     # After cutting, because what must agree is the trials: recordings may differ in order of channels and in length.
     for recording, part in zip(recordings, parts, strict=True):
         _check_alike(recording.source, part, parts[0])

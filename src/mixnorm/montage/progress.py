@@ -21,7 +21,7 @@ class Progress:
     step : str
         Name of the step that is running.
     number, n_steps : int
-        This is step ``number`` of ``n_steps``.
+        This is step ``number`` of ``n_steps``; both are 0 while recordings are prepared, when the steps are not known.
     done : float
         Share of the whole work that is done, from 0 to 1.
     restored : float

@@ -48,7 +48,7 @@ from mixnorm.montage.scored_windows import ScoredWindows, score_windows
 from mixnorm.montage.scoring import ScoredMontages, usable_folds
 from mixnorm.montage.select_options import SelectOptions
 from mixnorm.montage.shown_path import shown_path
-from mixnorm.montage.steps import DECODERS, MONTAGES, PATH, STABILITY, WINDOWS, subject_step
+from mixnorm.montage.steps import DECODERS, MONTAGES, PATH, PREPARING, STABILITY, WINDOWS, subject_step
 from mixnorm.montage.trials import SubjectTrials
 from mixnorm.montage.verdict_records import NoTransfer
 
@@ -134,7 +134,8 @@ def select_montage(
     options : SelectOptions, optional
         The defaults of `SelectOptions` by default.
     progress : callable, optional
-        Called with a `Progress` when a step starts and whenever a part of it is finished.
+        Called with a `Progress` when a step starts and whenever a part of it is finished; before the first step,
+        whenever a recording is prepared.
     checkpoint : Checkpoint, optional
         Where finished parts are kept, so that an interrupted selection can be resumed.
 
@@ -158,8 +159,9 @@ def select_montage(
     True
     """
     options = options or SelectOptions()
-    design, recordings = (source, ()) if isinstance(source, Design) else _prepared(source, options)
-    case = Case.of(design, options, progress or (lambda progress: None), checkpoint)
+    progress = progress or (lambda progress: None)
+    design, recordings = (source, ()) if isinstance(source, Design) else _prepared(source, options, progress)
+    case = Case.of(design, options, progress, checkpoint)
     case.tracker.start(MONTAGES)
     found = case.scored(case.subjects)
     choice = choose(found, options.sensors)
@@ -200,10 +202,14 @@ def select_montage(
     )
 
 
-def _prepared(source: Any, options: SelectOptions) -> tuple[Design, Sequence[Recording | EpochedRecording]]:
+def _prepared(
+    source: Any, options: SelectOptions, progress: Callable[[Progress], None]
+) -> tuple[Design, Sequence[Recording | EpochedRecording]]:
     recordings = as_recordings(source)
+    now = Progress(PREPARING, number=0, n_steps=0, done=0.0, restored=0.0)
+    progress(now)
     preparation = default_preparation(recordings, options.preparation, options.window, options.n_samples)
-    return prepare(recordings, preparation), recordings
+    return prepare(recordings, preparation, lambda finished: progress(now)), recordings
 
 
 def _no_transfer(case: Case, found: ScoredMontages, recordings: Sequence[Any]) -> NoTransfer | None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from mixnorm.montage.progress import Step
 
+#: Before the first step: how many steps there are depends on the trials.
+PREPARING = "preparing"
 MONTAGES, STABILITY, PATH, DECODERS = "montages and their scores", "stability", "path", "decoders"
 WINDOWS = "windows of time"
 

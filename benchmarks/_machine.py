@@ -28,10 +28,11 @@ def processor() -> str:
 
 
 def commit() -> str:
-    """The commit of the package, and whether it was changed since; "unknown" outside a clone."""
+    """The commit of the package, and whether it was changed since; "unknown" outside a clone and without Git."""
     asked = [["git", "rev-parse", "--short", "HEAD"], ["git", "status", "--porcelain", "src"]]
-    found = [subprocess.run(one, cwd=ROOT, capture_output=True, text=True) for one in asked]
-    if any(one.returncode for one in found):
+    try:
+        found = [subprocess.run(one, cwd=ROOT, capture_output=True, text=True, check=True) for one in asked]
+    except (OSError, subprocess.CalledProcessError):
         return "unknown"
     name, changes = (one.stdout.strip() for one in found)
     return f"{name} with changes" if changes else name

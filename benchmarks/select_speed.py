@@ -44,7 +44,7 @@ def main():
     parser.add_argument("--samples", type=int, default=12, help="per trial, for arrays")
     parser.add_argument("--device", metavar="cuda", help="for arrays")
     parser.add_argument("--compare", action="store_true", help="arrays: the same on the CPU")
-    parser.add_argument("--profile", action="store_true", help="print where the time goes")
+    parser.add_argument("--profile", action="store_true", help="hour and arrays: print where the time goes")
     options = parser.parse_args()
     print(f"{processor()}, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS')}")
     if options.part != "arrays" and not options.file.exists():
@@ -70,12 +70,14 @@ def command(options):
         run = [sys.executable, "-m", "mixnorm", "select", str(options.file.resolve()), *asked, "--out", folder]
         begin = last = time.perf_counter()
         first = longest = 0.0
+        written = b""
         with subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-            while os.read(process.stderr.fileno(), 2**16):
+            while text := os.read(process.stderr.fileno(), 2**16):
+                written += text
                 now = time.perf_counter()
                 first, longest, last = first or now - begin, max(longest, now - last), now
     if process.returncode:
-        raise SystemExit(f"the command ended with status {process.returncode}")
+        raise SystemExit(f"the command ended with status {process.returncode}:\n{written.decode().strip()}")
     now = time.perf_counter()
     print(f"{now - begin:.1f} s, first message after {first:.2f} s, longest silence {max(longest, now - last):.1f} s")
 

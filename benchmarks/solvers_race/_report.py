@@ -101,8 +101,7 @@ def _circumstances(record):
     ours = ", ".join(f"{k} {v}" for k, v in machine["versions"].items())
     theirs = ", ".join(f"{k} {v}" for k, v in machine["versions of the peers"].items())
     yield f"Command: `python benchmarks/solvers_race/race.py {record['command']}`."
-    commit = machine.get("commit", "not recorded")
-    yield f"Commit {commit}; {machine['cpu']}, {machine['cores']} cores, {machine['date']}."
+    yield f"Commit {machine['commit']}; {machine['cpu']}, {machine['cores']} cores, {machine['date']}."
     yield f"Versions: {ours}. Versions of the peers: {theirs}."
     worst = max(record["reference"]["gaps"])
     yield f"Reference: mixnorm at tol 1e-12, with a worst relative gap of {worst:.0e}. The lowest objective of"

@@ -47,8 +47,12 @@ def overlapping(recording, begin, end):
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_trials_with_lost_samples_are_left_out_and_no_others(recording, value):
     broken = spoilt(spoilt(recording, 2, slice(5000, 5040), value), 4, 9000, value)
-    with pytest.warns(RuntimeWarning, match=r"^simulated: \d+ of 240 trials are left out: \d+ with NaN \(Pz \d+, P3 "):
+    with pytest.warns(
+        RuntimeWarning, match=r"^simulated: \d+ of 240 trials are left out: \d+ with NaN \(Pz \d+, P3 "
+    ) as warned:
         design = prepare(broken)
+    # the warning points at the line that asked for it
+    assert [one.filename for one in warned] == [__file__]
     lost = np.array(overlapping(recording, 5000, 5040)) | overlapping(recording, 9000, 9001)
     assert_array_equal(design.onset, recording.events.onset[~lost] / 256)
     assert lost.sum() == len(design.left_out) > 4

@@ -47,6 +47,7 @@ from mixnorm.eeg import (
 from mixnorm.montage import sentences
 from mixnorm.montage.decoders import DECODERS_FOLDER
 from mixnorm.montage.result import Montage, SelectionResult, SubjectRow
+from mixnorm.montage.steps import PREPARING
 from mixnorm.report.safe_text import for_terminal
 
 #: Options that do not change which electrodes are chosen; the page shows the command without them.
@@ -186,7 +187,7 @@ def _asked(options: dict[str, Any]) -> SelectOptions:
 
 
 def _selected(runs: list, asked: SelectOptions, checkpoint: Checkpoint) -> Selection:
-    with _bar("preparing") as (bar, show):
+    with _bar(PREPARING) as (bar, show):
         return select_montage(runs, asked, lambda now: show_progress(bar, now), replace(checkpoint, progress=show))
 
 

@@ -90,7 +90,7 @@ def _cut_continuous(recording: Recording, preparation: Preparation) -> Cut:
         keep, reference = _reference(recording.signal, recording.ch_names, preparation)
     begin = recording.events.onset[faults.usable] + grid.start
     X = np.empty((len(begin), len(keep), len(grid.times)))
-    causal = BridgingFilter(sos, len(keep))
+    causal = BridgingFilter(sos, len(keep)) if preparation.phase == "causal" else None
     # Channel by channel: a filtered copy of the whole signal would double the memory that a recording takes. A stream
     # is cut trial by trial, but every number is computed along one channel, so that the bits are the same.
     for place, channel in enumerate(keep):
@@ -98,7 +98,7 @@ def _cut_continuous(recording: Recording, preparation: Preparation) -> Cut:
         if reference is not None:
             row = row - reference
         # The whole signal is filtered and then cut: filters need seconds to settle, and a trial has less than one.
-        if preparation.phase == "causal":
+        if causal is not None:
             row = causal.push_channel(place, row)
         elif sos is not None:
             row = zero_phase(sos, bridged(row[None]))[0]
@@ -183,7 +183,7 @@ def _some_usable(recording: Recording | EpochedRecording, faults: Faults) -> Fau
         return faults
     text = _left_out(recording, faults).describe()
     if faults.usable.any():
-        warnings.warn(f"{recording.source}: {text}", RuntimeWarning, stacklevel=6)
+        warnings.warn(f"{recording.source}: {text}", RuntimeWarning, stacklevel=5)
         return faults
     # a matter of the window and not of the signal, with another remedy
     if np.all(faults.kind == OUTSIDE):

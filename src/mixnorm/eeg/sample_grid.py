@@ -59,10 +59,11 @@ class SampleGrid:
         return max(last, self.baseline[1]) if self.baseline else last
 
     def reduce(self, segment: NDArray[np.float64]) -> NDArray[np.float64]:
-        """One trial (n_channels, n_times) from the signal at offsets ``start … stop − 1``.
+        """Rows (n_rows, n_times) from rows of the signal at offsets ``start … stop − 1``, each by itself.
 
-        Before anything is summed, the segment is copied: sums over the same memory layout have the same
-        bits, whether it was cut from a file or from a stream.
+        The rows are the channels of one trial, or the trials of one channel. Before anything is summed, the
+        segment is copied: sums over the same memory layout have the same bits, whether it was cut from a file or
+        from a stream.
         """
         first = self.first - self.start
         picked = np.all(self.length == 1)

@@ -134,8 +134,8 @@ def select_montage(
     options : SelectOptions, optional
         The defaults of `SelectOptions` by default.
     progress : callable, optional
-        Called with a `Progress` when a step starts and whenever a part of it is finished; before the first step,
-        whenever a recording is prepared.
+        Called with a `Progress` when a step starts and whenever a part of it is finished; before the first step, when
+        the recordings begin to be prepared and whenever one is.
     checkpoint : Checkpoint, optional
         Where finished parts are kept, so that an interrupted selection can be resumed.
 

@@ -12,7 +12,7 @@ from mixnorm import group_svc_path
 from mixnorm.core.groups import Groups
 from mixnorm.core.penalties import GroupNorm
 from mixnorm.core.problem import Stack
-from mixnorm.solvers.newton.host import descent, entry, routes
+from mixnorm.solvers.newton.host import descent, entry, routes, solver
 from mixnorm.solvers.newton.host.descent import Problem
 from mixnorm.solvers.newton.host.entry import block_minimum
 from mixnorm.solvers.newton.host.hessian import WorkingHessian
@@ -22,6 +22,12 @@ from mixnorm.solvers.newton.host.single_system import SingleBlock, SingleTrialBl
 from mixnorm.solvers.newton.host.state import Active, Point
 from mixnorm.solvers.newton.host.step import _Move, _straight
 from mixnorm.solvers.newton.host.system import Curvature, PairsWithin
+
+
+@pytest.fixture(autouse=True)
+def _on_the_host(monkeypatch):
+    """Solve the small paths of these tests with the host engine, which solves larger ones in use."""
+    monkeypatch.setattr(solver, "is_small", lambda *_: False)
 
 
 def eeg_like(rng, n=160, sensors=6, samples=4):

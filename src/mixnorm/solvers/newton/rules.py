@@ -25,6 +25,17 @@ from mixnorm.solvers.newton.tuning import (
 )
 
 
+class Scalars:
+    """The functions of an array namespace that `gap_estimate` takes, for Python floats: NumPy's are far slower."""
+
+    minimum = staticmethod(min)
+
+    @staticmethod
+    def where(condition: bool, one: float, other: float) -> float:
+        """Return one of two numbers."""
+        return one if condition else other
+
+
 class AtomValues(NamedTuple):
     """What the curvature of a penalty needs to know of the atoms.
 

@@ -118,6 +118,64 @@ BATCHED = Tuning(
     goals=(0.7, 0.1, 0.01),  # first a little below tol: taking up again costs steps of the whole batch
 )
 
+
+@dataclass(frozen=True)
+class GramTuning:
+    """Constants of the engine that works in the Gram matrix of the trials of a small problem.
+
+    Attributes
+    ----------
+    most_features, least_trials, least_alphas : int, float, int
+        Paths of so few features, so many trials per feature, and so many alphas are solved by it.
+    lengths : tuple of float
+        Parts of a step that is too long; the best of them is taken.
+    check, last : float
+        Margins are computed after a step that predicts a decrease by at most this share of the value. After one that
+        predicts so little that it is below ``last``, the point is expected to be the solution.
+    entry, settled : float
+        Groups enter where the last step predicts at most so many times what their proximal step gains, or at most this
+        share of the value.
+    coarse : CoarsePath
+    least_size, most_crossed, near : int, int, float
+        A system of so many coordinates is solved by conjugate gradients with the factor of a former step, if at most
+        so many trials have crossed the margin since, and the last step predicted at most this share of the value.
+    iterations, exactness : int, float
+        The most iterations, and the share of the predicted decrease that they may leave.
+    """
+
+    most_features: int
+    least_trials: float
+    least_alphas: int
+    lengths: tuple[float, ...]
+    check: float
+    last: float
+    entry: float
+    settled: float
+    coarse: CoarsePath
+    least_size: int
+    most_crossed: int
+    near: float
+    iterations: int
+    exactness: float
+
+
+GRAM = GramTuning(
+    most_features=512,  # 0.6 of the time of the host engine with 256 features, 0.85 with 512, 0.8 to 1.7 with 768
+    least_trials=0.5,  # with fewer, systems of the size of the trials are cheaper
+    least_alphas=5,  # one fit takes as long with the host engine, which needs no Gram matrix of all features
+    lengths=(0.25, 1 / 16, 1 / 64),  # each costs one product with the Gram matrix
+    check=1e-2,  # flat from 3e-3 to 1e-1
+    last=1e-6,  # flat from 1e-4 to 1e-6
+    entry=20.0,  # flat from 5 to 100; with 0.5 a path takes a fifth more steps
+    settled=1e-7,
+    coarse=CoarsePath(0.4, 1e-1),
+    least_size=128,  # a smaller factor costs no more than two iterations
+    most_crossed=2,  # every one costs about one more iteration
+    near=1e-2,
+    iterations=4,  # more cost as much as a factor of 257 coordinates
+    exactness=1e-5,  # flat from 1e-4 to 1e-6
+)
+
 # --- of the host engine alone ---
 
 #: Newton steps on the present atoms between two looks at the whole problem.

@@ -11,7 +11,8 @@ so that in the variables R⁻¹w every q in (1, 2] has the shape of q = 2: the N
 The step is taken in the variable before the prox (Robinson's normal map): u = w + γ ∂Ω(w), w = prox_γΩ(u),
 δu = (I + γ ∇²Ω) δw. A group whose u falls inside the dual ball leaves, exactly zero; a group whose gradient has left
 its dual ball enters by a proximal step. The next alpha of a path starts on the tangent at the solution
-before it (`mixnorm.solvers.newton.host.predictor`).
+before it (`mixnorm.solvers.newton.host.predictor`). Whole paths of small ℓ1-ℓ2 problems of one subject are left to
+`mixnorm.solvers.newton.gram`, and what it leaves above tol is taken up here.
 
 With n trials, d features, m of them active, a step costs O(n d) for products with X, O(m²) for every trial that
 crossed the margin and O(m³) for the factorisation, or O(n'² m) in their place through the n' trials inside the margin,
@@ -27,6 +28,7 @@ import numpy as np
 from mixnorm.core.arrays import to_numpy
 from mixnorm.core.problem import Solution, Stack
 from mixnorm.solvers.newton.certifying import Attempt, Limits, Reached, certified, closed
+from mixnorm.solvers.newton.gram.path import follow, is_small
 from mixnorm.solvers.newton.host.descent import Problem
 from mixnorm.solvers.newton.host.predictor import Predictor
 from mixnorm.solvers.newton.host.state import Point
@@ -45,7 +47,10 @@ class Newton:
         self, stack: Stack, alphas: np.ndarray, tol: float, max_iter: int, similarities: np.ndarray | None = None
     ) -> list[Solution]:
         """Solve every problem at a sequence of alphas and similarities (A, B, K), each from the solution before."""
-        return self._sequence(stack, cells(stack, alphas, similarities), tol, max_iter)
+        stacks = cells(stack, alphas, similarities)
+        if is_small(stack, len(stacks)):
+            return _closed(stacks, follow(stack, alphas, tol, max_iter), Limits(tol, max_iter))
+        return self._sequence(stack, stacks, tol, max_iter)
 
     def subsets(
         self, stack: Stack, alphas: np.ndarray, group_weights: np.ndarray, tol: float, max_iter: int
@@ -81,7 +86,7 @@ class Newton:
     def _sequence(self, stack: Stack, stacks: list[Stack], tol: float, max_iter: int) -> list[Solution]:
         """Solve the problems of a stack at a sequence of cells, then certify them all."""
         B, T, _, d, K = stack.shape
-        A, limits = len(stacks), Limits(tol, max_iter)
+        A = len(stacks)
         reached = Reached(np.zeros((A, B, T, d, K)), np.zeros((A, B, T, K)), np.zeros((A, B, K), dtype=np.int64))
         for i, k in np.ndindex(
             B, K
@@ -97,9 +102,15 @@ class Newton:
                 predictor.add(alpha, point)
                 reached.W[place, i, :, :, k], reached.b[place, i, :, k] = point.W, point.b
                 reached.n_iter[place, i, k] = far + near
-        at_once = max(1, _CERTIFIED_AT_ONCE // (B * K * T * max(stack.shape[2:4])))
-        solutions = list(certified(stacks, reached, at_once))
-        return closed(stacks, solutions, partial(_resume, stacks, limits), HOST.goals[1:], limits)
+        return _closed(stacks, reached, Limits(tol, max_iter))
+
+
+def _closed(stacks: list[Stack], reached: Reached, limits: Limits) -> list[Solution]:
+    """Certify the points of all cells, and take up again what is open."""
+    B, T, n, d, K = stacks[0].shape
+    at_once = max(1, _CERTIFIED_AT_ONCE // (B * K * T * max(n, d)))
+    solutions = list(certified(stacks, reached, at_once))
+    return closed(stacks, solutions, partial(_resume, stacks, limits), HOST.goals[1:], limits)
 
 
 def _resume(stacks: list[Stack], limits: Limits, attempt: Attempt, solution: Solution) -> Reached:

@@ -14,22 +14,13 @@ from mixnorm.solvers.newton.host.metric_system import Factors
 from mixnorm.solvers.newton.host.state import Level, Look, Point, Position, times
 from mixnorm.solvers.newton.rules import (
     AtomValues,
+    Scalars,
     gap_estimate,
     penalty_curvature,
     stiffness,
     unmet_equality,
 )
 from mixnorm.solvers.newton.tuning import HOST
-
-
-class _Scalars:
-    """The functions of an array namespace that `gap_estimate` takes, for Python floats: NumPy's are far slower."""
-
-    minimum = staticmethod(min)
-
-    @staticmethod
-    def where(condition: bool, one: float, other: float) -> float:
-        return one if condition else other
 
 
 class Terms:
@@ -190,7 +181,7 @@ class Terms:
         if not self._all_penalised:
             free = (self.beta == 0)[self.atom_of]
             lack = float(unmet_equality(look.descent[free], W[free], self.bend[free]).sum())
-        return value, gap_estimate(_Scalars, value, S1, S2, ratio, lack)
+        return value, gap_estimate(Scalars, value, S1, S2, ratio, lack)
 
     def line(self, point: Point, direction: np.ndarray, change: np.ndarray) -> Line:
         """The smooth part along a direction (T, d) that changes the margins by so much, (T, n)."""

@@ -1,0 +1,1 @@
+"""Newton's method for the path of a small problem of one subject, in the Gram matrix of its trials."""

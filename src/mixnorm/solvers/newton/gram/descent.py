@@ -1,0 +1,232 @@
+r"""The path of one problem in the Gram matrix: Newton steps, groups that enter, and trials that cross the margin.
+
+A step sees the trials that K counts as if all of them stayed inside the margin and no other came. So after a step
+whose groups have settled, the margins are computed (a *check*), K is changed by the trials that have crossed, and what
+it says is exact again. Groups enter at once where the gain they promise is not far below that of the last step.
+
+The next alpha begins on the tangent of the path (`mixnorm.solvers.newton.host.predictor`), M dw/dalpha = −s, with the
+trials inside the margin that are expected there. The scores of the tangent cost nearly nothing if they are computed in
+the check of the last point: the trials are read from memory once.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from mixnorm.solvers.newton.gram.problem import GramProblem
+from mixnorm.solvers.newton.gram.step import Place, entered, newton_step
+from mixnorm.solvers.newton.gram.system import Factor
+from mixnorm.solvers.newton.rules import (
+    Scalars,
+    asks_to_enter,
+    gap_estimate,
+    is_given_up,
+    is_progress,
+    next_alpha,
+    number_to_enter,
+)
+from mixnorm.solvers.newton.tuning import GRAM, HOST, LEAVES, MOST_STEPS
+
+
+class _Tangent(NamedTuple):
+    """The derivative of v by −alpha, (D,), and that of the shortfalls, (n,)."""
+
+    v: np.ndarray
+    short: np.ndarray
+
+
+class Descent:
+    """Follows the path of one problem from alpha to alpha.
+
+    Attributes
+    ----------
+    place : Place
+        Where it stands: at first the zero model.
+    """
+
+    def __init__(self, problem: GramProblem):
+        self._problem = problem
+        v = problem.zero()
+        self.place = Place.of(v, problem.times(v), np.zeros(len(problem.beta)), problem.beta)
+        #: 1 − m of every trial at the last check
+        self._short = problem.shortfalls(v)
+        self._factor: Factor | None = None
+        self._alpha = np.inf
+        self._tangent: _Tangent | None = None
+        self._limit = HOST.entry_limit(len(problem.y) / len(problem.features))
+
+    def solve(self, alpha: float, tol: float, max_iter: int) -> int:
+        """Descend until the relative gap is at most tol, by its estimate; return the number of steps.
+
+        From the zero model a far alpha is approached by others, so that few groups enter at once.
+        """
+        steps, top = 0, 0.0
+        if not self.place.norms.any():
+            top = float((self._dual_norms() / self._problem.beta).max())
+        between = float(next_alpha(np, alpha, top, GRAM.coarse.ratio))
+        while between > alpha:
+            steps += self._descend(between, GRAM.coarse.gap, max_iter - steps)
+            between = float(next_alpha(np, alpha, between, GRAM.coarse.ratio))
+        return steps + self._descend(alpha, tol, max_iter - steps)
+
+    def _descend(self, alpha: float, tol: float, max_iter: int) -> int:
+        """Descend at one alpha."""
+        tau, most = alpha * self._problem.beta, min(max_iter, MOST_STEPS)
+        checked = self.place = Place.of(*self.place[:3], tau)
+        decrease, steps, waited, least_gap, has_crossed = np.inf, 0, 0, np.inf, True
+        is_checked = not self._predict(alpha, tau)
+        self._alpha, self._tangent = alpha, None
+        while True:
+            place, dual_norms = self.place, self._dual_norms()
+            gap = self._gap(tau, dual_norms)
+            if is_checked:
+                better = is_progress(gap, least_gap, place.value, checked.value, is_norm=True)
+                waited, least_gap = 0 if better else waited + 1, min(gap, least_gap)
+                checked = place
+                if gap <= tol:
+                    break
+            entering = self._entering(dual_norms, tau, decrease)
+            if steps >= most or is_given_up(waited, not len(entering), HOST):
+                break
+            if len(entering):
+                self.place = entered(self._problem, place, entering, dual_norms, tau)
+            elif not place.norms.any() or (gap <= tol and not is_checked):
+                self._check(checked, tau, gap <= tol)
+                is_checked = True
+                continue
+            moved = newton_step(self._problem, self.place, tau, self._factor, decrease)
+            if moved.place is self.place:  # no part of the step lowers the value
+                is_checked = False
+                break
+            self.place, self._factor = moved.place, moved.factor
+            decrease = moved.decrease / self.place.value
+            steps += 1
+            # Where no trial crossed at the last check, the next one waits for convergence.
+            is_checked = moved.is_plain and decrease <= (GRAM.check if has_crossed else 0.1 * tol)
+            if is_checked:
+                has_crossed = self._check(checked, tau, decrease <= GRAM.last) > 0
+        if not is_checked:
+            self._check(checked, tau, is_last=True)
+        return steps
+
+    def _dual_norms(self) -> np.ndarray:
+        """‖·‖ of every group's gradient, (G,)."""
+        return self._problem.groups.norms(self.place.slope[self._problem.free : -1])
+
+    def _gap(self, tau: np.ndarray, dual_norms: np.ndarray) -> float:
+        """Estimate the certificate's gap; exact after a check, but for rounding."""
+        place = self.place
+        smooth, total = 0.5 * float(place.v @ place.slope), -float(place.slope[-1])
+        return gap_estimate(Scalars, place.value, total, smooth, float((dual_norms / tau).max()), 0.0)
+
+    def _entering(self, dual_norms: np.ndarray, tau: np.ndarray, decrease: float) -> np.ndarray:
+        """Return the absent groups that enter now, of those whose gradient asks for it the largest first.
+
+        The gain of a group is that of its proximal step: a lower bound, and often a small part of what it brings.
+        """
+        place = self.place
+        asking = ((place.norms == 0) & asks_to_enter(dual_norms, tau)).nonzero()[0]
+        if not len(asking):
+            return asking
+        excess = dual_norms[asking] - tau[asking]
+        gain = float((excess * excess / self._problem.trace[asking]).sum()) / 2
+        is_first = not np.isfinite(decrease)
+        if not (is_first or decrease * place.value <= GRAM.entry * gain or decrease <= GRAM.settled):
+            return asking[:0]
+        most = number_to_enter(np, self._limit, np.count_nonzero(place.norms))
+        return asking[np.argsort(-dual_norms[asking] / tau[asking], kind="stable")][: int(most)]
+
+    def _check(self, before: Place, tau: np.ndarray, is_last: bool) -> int:
+        """Compute the margins, and let K count the trials inside; return how many have crossed.
+
+        ``before``: the place of the check before; ``is_last``: whether this may be the solution. Where the value is
+        higher than before, the best point between the two takes the place of this one.
+        """
+        problem, v = self._problem, self.place.v
+        direction = self._direction() if is_last else None
+        if direction is None:
+            short = problem.shortfalls(v)
+        else:
+            short, along = problem.shortfalls(np.stack([v, direction], axis=1)).T
+            self._tangent = _Tangent(direction, along)
+        crossed = self._count(short)
+        self.place = self._exact(v, self.place.norms, tau)
+        if self.place.value > before.value * (1 + 1e-13):
+            crossed += self._step_back(before, short, tau)
+        else:
+            self._short = short
+        return crossed
+
+    def _count(self, short: np.ndarray) -> int:
+        crossed = self._problem.move_to(short > 0)
+        if self._factor is not None:
+            self._factor.crossed += crossed
+        return crossed
+
+    def _exact(self, v: np.ndarray, norms: np.ndarray, tau: np.ndarray) -> Place:
+        """Return the place of a point, with the intercept that is best for the trials that K counts."""
+        problem = self._problem
+        slope = problem.times(v)
+        if problem.free and problem.gram[0, 0] > 0:
+            change = -float(slope[0]) / float(problem.gram[0, 0])
+            v = v.copy()
+            v[0] += change
+            slope += change * problem.gram[0]
+        return Place.of(v, slope, norms, tau)
+
+    def _step_back(self, before: Place, short: np.ndarray, tau: np.ndarray) -> int:
+        """Go to the least value between the place of the check before and this one; return how many trials cross."""
+        problem, here = self._problem, self.place
+        change, ahead = here.v - before.v, short - self._short
+        w, dw = before.v[problem.free : -1], change[problem.free : -1]
+        groups, p = problem.groups, problem.p
+
+        def derivative(s: float) -> float:
+            at = w + s * dw
+            norms = groups.norms(at)
+            pull = float(tau @ (groups.sums(at * dw) / np.where(norms > 0, norms, 1.0)))
+            loss = 2 * float((p * np.maximum(self._short + s * ahead, 0.0)) @ ahead)
+            return loss + problem.ridge * float(at @ dw) + pull
+
+        length = brentq(derivative, 0.0, 1.0, disp=False) if derivative(0.0) < 0 < derivative(1.0) else 0.0
+        v = before.v + length * change
+        self._short = self._short + length * ahead
+        crossed = self._count(self._short)
+        norms = groups.norms(v[problem.free : -1])
+        self.place = self._exact(v, norms, tau)
+        return crossed
+
+    # The next alpha.
+
+    def _direction(self) -> np.ndarray | None:
+        """Return the derivative of v by −alpha; None where the last factor is not that of the present groups."""
+        problem, place, factor = self._problem, self.place, self._factor
+        own = problem.coordinates(place.norms > 0)
+        if factor is None or factor.own is not own:
+            return None
+        right = np.zeros(len(own.places))
+        weight = own.of_groups(problem.beta) / own.of_groups(place.norms)
+        right[problem.free :] = weight[own.label] * own.of(place.v)[problem.free :]
+        return own.to(factor.solve(right), place.v, 0.0)
+
+    def _predict(self, alpha: float, tau: np.ndarray) -> bool:
+        """Go to the tangent of the path, with the trials expected inside the margin; return whether there is one."""
+        problem, place, tangent = self._problem, self.place, self._tangent
+        if tangent is None or not alpha < self._alpha:
+            return False
+        inner, length = slice(problem.free, -1), self._alpha - alpha
+        v = place.v + length * tangent.v
+        # On the other side of its zero the gradient of a group's norm has the other direction.
+        passed = problem.groups.sums(place.v[inner] * v[inner]) < 0
+        short = self._short + length * tangent.short
+        if passed.any():
+            v[inner] = np.where(passed[problem.groups.label], place.v[inner], v[inner])
+            short = problem.shortfalls(v)
+        # To count a trial that has left costs little; without one that has not, the step may be far too long.
+        expected = (short > 0) | ((self._short > 0) & (short > -LEAVES * self._short))
+        crossed = problem.move_to(expected)
+        if self._factor is not None:
+            self._factor.crossed += crossed
+        self.place = Place.of(v, problem.times(v), problem.groups.norms(v[inner]), tau)
+        return True

@@ -1,0 +1,420 @@
+"""Paths of small problems in the Gram matrix of their trials: every part against its formula, the whole against others."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from mixnorm import GroupSVCCV, group_svc_path
+from mixnorm.core.groups import Groups
+from mixnorm.core.penalties import L1, L2, GroupNorm
+from mixnorm.core.problem import Stack
+from mixnorm.solvers.newton.gram import descent, path
+from mixnorm.solvers.newton.gram.coordinates import Coordinates
+from mixnorm.solvers.newton.gram.descent import Descent
+from mixnorm.solvers.newton.gram.path import is_small
+from mixnorm.solvers.newton.gram.problem import GramProblem
+from mixnorm.solvers.newton.gram.step import Place, entered, newton_step
+from mixnorm.solvers.newton.gram.system import Factor, NormCurvature
+from mixnorm.solvers.newton.host import solver as host_solver
+from reference import convex_reference, objective
+
+SIZES = [3, 1, 4, 2]
+G, D = len(SIZES), sum(SIZES)
+
+
+def make_stack(seed=0, n=40, weighted=True, in_order=False, fit_intercept=True, ridge=0.0, beta=(1.0, 0.7, 1.3, 1.0)):
+    """One subject: groups of unlike sizes in mixed order, a trial without weight, correlated features."""
+    rng = np.random.default_rng(seed)
+    label = np.repeat(np.arange(G), SIZES)
+    label = label if in_order else rng.permutation(label)
+    X = rng.standard_normal((n, D)) @ (np.eye(D) + 0.3 * rng.standard_normal((D, D)))
+    y = np.where(X @ rng.standard_normal(D) + 2 * rng.standard_normal(n) > 0.5, 1.0, -1.0)
+    s = rng.uniform(0.3, 2.0, (n, 1)) if weighted else np.ones((n, 1))
+    s[3] = 0.0
+    groups = Groups.from_labels(label, D)
+    stack = Stack.single(
+        X,
+        y,
+        sample_weight=s,
+        group_weights=np.array(beta)[:, None],
+        groups=groups,
+        penalty=GroupNorm(2.0),
+        fit_intercept=fit_intercept,
+    )
+    return replace(stack, ridge=np.array([[ridge]])) if ridge else stack
+
+
+def in_words_of_the_reference(stack, alpha):
+    return {
+        "X": stack.X[0, 0],
+        "y": stack.y[0, 0],
+        "s": stack.sample_weight[0, 0, :, 0],
+        "alpha": alpha,
+        "groups": stack.groups.index,
+        "beta": stack.group_weights[0, :, 0],
+        "ridge": 0.0 if stack.ridge is None else float(stack.ridge[0, 0]),
+    }
+
+
+def model_of(problem, v):
+    """(w, b) of the features in their own order."""
+    w = np.zeros(D)
+    w[problem.features] = v[problem.free : -1]
+    return w, v[0] if problem.free else 0.0
+
+
+def random_v(problem, rng, scale=0.3):
+    v = np.append(scale * rng.standard_normal(problem.free + len(problem.features)), -1.0)
+    problem.move_to(problem.shortfalls(v) > 0)
+    return v
+
+
+def norms_at(problem, v):
+    return problem.groups.norms(v[problem.free : -1])
+
+
+def place_at(problem, v, tau):
+    return Place.of(v, problem.times(v), norms_at(problem, v), tau)
+
+
+every_kind = pytest.mark.parametrize("kind", [{}, {"weighted": False, "in_order": True}, {"fit_intercept": False}])
+
+
+# --- the Gram matrix ---
+
+
+@every_kind
+@pytest.mark.parametrize("ridge", [0.0, 0.4])
+def test_value_and_gradient_follow_from_the_gram_matrix(kind, ridge):
+    stack, rng = make_stack(ridge=ridge, **kind), np.random.default_rng(1)
+    problem = GramProblem(stack, 0, 0)
+    for _ in range(5):  # the matrix follows the trials that cross the margin between these points
+        v = random_v(problem, rng)
+        (w, b), tau = model_of(problem, v), 0.2 * problem.beta
+        known = in_words_of_the_reference(stack, 0.2)
+        place = place_at(problem, v, tau)
+        assert place.value == pytest.approx(objective(w=w, b=b, **known), rel=1e-12)
+        p = known["s"] / known["s"].sum()
+        a = 2 * p * np.maximum(0, 1 - known["y"] * (known["X"] @ w + b))
+        gradient = ridge * w - known["X"].T @ (a * known["y"])
+        assert place.slope[problem.free : -1] == pytest.approx(gradient[problem.features], abs=1e-12)
+        assert -place.slope[-1] == pytest.approx(a.sum(), rel=1e-12)
+        if problem.free:
+            assert place.slope[0] == pytest.approx(-a @ known["y"], abs=1e-12)
+
+
+def test_shortfalls_of_two_vectors_at_once():
+    problem, rng = GramProblem(make_stack(), 0, 0), np.random.default_rng(2)
+    one, other = (random_v(problem, rng) for _ in range(2))
+    both = problem.shortfalls(np.stack([one, other], axis=1))
+    assert both[:, 0] == pytest.approx(problem.shortfalls(one), abs=1e-13)
+    assert both[:, 1] == pytest.approx(problem.shortfalls(other), abs=1e-13)
+
+
+def test_the_gram_matrix_after_many_crossings_is_that_of_a_fresh_start():
+    problem, rng = GramProblem(make_stack(), 0, 0), np.random.default_rng(3)
+    for _ in range(200):
+        v = random_v(problem, rng, scale=1.0)
+    fresh = GramProblem(make_stack(), 0, 0)
+    fresh.move_to(fresh.shortfalls(v) > 0)
+    assert np.triu(problem.gram) == pytest.approx(np.triu(fresh.gram), abs=1e-13)
+
+
+def test_groups_of_infinite_weight_have_no_coordinates():
+    stack = make_stack(beta=(1.0, np.inf, 1.0, np.inf))
+    problem = GramProblem(stack, 0, 0)
+    assert sorted(problem.features) == np.flatnonzero(np.isin(stack.groups.index, [0, 2])).tolist()
+    assert problem.beta.tolist() == [1.0, 1.0]
+
+
+@given(st.lists(st.booleans(), min_size=G, max_size=G).filter(any))
+def test_coordinates_of_some_groups(present):
+    which = np.flatnonzero(present)
+    own, values = Coordinates(which, np.array(SIZES), 1), np.arange(1.0, D + 2)
+    v = np.append(values, -1.0)
+    label = np.repeat(np.arange(G), SIZES)
+    expected = np.concatenate([values[:1], *(values[1:][label == g] for g in which)])
+    assert own.of(v).tolist() == expected.tolist()
+    assert own.sums(expected[1:]).tolist() == [values[1:][label == g].sum() for g in which]
+    back = own.to(expected, v, 7.0)
+    assert own.of(back).tolist() == expected.tolist()
+    assert np.count_nonzero(back) == len(expected) + 1
+    assert back[-1] == 7.0
+    assert own.to_groups(own.of_groups(np.arange(G))).tolist() == np.where(present, np.arange(G), 0).tolist()
+
+
+# --- steps ---
+
+
+def newton_matrix(problem, place, tau):
+    """M of the present groups, written out group by group."""
+    own = problem.coordinates(place.norms > 0)
+    symmetric = np.triu(problem.gram) + np.triu(problem.gram, 1).T
+    M = symmetric[np.ix_(own.places, own.places)]
+    w = place.v[own.places][problem.free :]
+    for g in range(len(own.which)):
+        inner = np.flatnonzero(own.label == g)
+        norm = np.linalg.norm(w[inner])
+        unit = w[inner] / norm
+        at = np.ix_(problem.free + inner, problem.free + inner)
+        M[at] += tau[own.which[g]] / norm * (np.eye(len(inner)) - np.outer(unit, unit))
+    return M, own, w
+
+
+@every_kind
+@pytest.mark.parametrize("absent", [[], [2]])
+def test_a_factor_solves_with_the_hessian_of_the_problem(kind, absent):
+    problem, rng = GramProblem(make_stack(**kind), 0, 0), np.random.default_rng(4)
+    v, tau = random_v(problem, rng), 0.2 * problem.beta
+    v[problem.free : -1][np.isin(problem.groups.label, absent)] = 0.0
+    place = place_at(problem, v, tau)
+    M, own, w = newton_matrix(problem, place, tau)
+    weight = own.of_groups(tau) / own.of_groups(place.norms)
+    curvature = NormCurvature(weight, weight[own.label], w / own.of_groups(place.norms)[own.label])
+    right = rng.standard_normal(len(M))
+    expected = np.linalg.solve(M, right)
+    assert Factor(problem, own, curvature).solve(right) == pytest.approx(expected, rel=1e-8)
+    # conjugate gradients with the factor of another point
+    elsewhere = NormCurvature(1.1 * weight, 1.1 * weight[own.label], curvature.unit)
+    found = Factor(problem, own, elsewhere).iterate(problem, curvature, right)
+    error = found - expected
+    assert error @ M @ error <= 1e-4 * expected @ M @ expected
+
+
+def test_conjugate_gradients_that_take_too_long_are_given_up():
+    problem, rng = GramProblem(make_stack(), 0, 0), np.random.default_rng(5)
+    v, tau = random_v(problem, rng), 0.2 * problem.beta
+    own = problem.groups
+    norms = norms_at(problem, v)
+    unit = v[problem.free : -1] / norms[own.label]
+    near, far = (NormCurvature(c, c[own.label], unit) for c in (tau / norms, 10.0 ** rng.uniform(-6, 3, G)))
+    assert Factor(problem, own, far).iterate(problem, near, rng.standard_normal(1 + D)) is None
+
+
+def test_a_step_near_the_solution_converges_quadratically():
+    problem = GramProblem(make_stack(n=200), 0, 0)
+    follower = Descent(problem)
+    tau = 0.01 * problem.beta
+    follower.solve(0.01, 1e-12, 1000)
+    best = follower.place
+    rng, errors = np.random.default_rng(6), []
+    v = best.v + 1e-3 * np.append(rng.standard_normal(1 + D), 0.0) * (best.v != 0)
+    place = place_at(problem, v, tau)
+    for _ in range(2):
+        errors.append(np.linalg.norm(place.v - best.v))
+        place = newton_step(problem, place, tau, None, np.inf).place
+    assert np.linalg.norm(place.v - best.v) < 1e-3 * errors[1] < 1e-6 * errors[0] ** 0.5
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10_000), st.floats(0.01, 0.6))
+def test_no_step_raises_the_value(seed, alpha):
+    problem, rng = GramProblem(make_stack(seed % 7), 0, 0), np.random.default_rng(seed)
+    tau = alpha * problem.beta
+    place = place_at(problem, random_v(problem, rng, scale=3.0), tau)
+    moved = newton_step(problem, place, tau, None, np.inf)
+    assert moved.place.value < place.value
+    assert moved.place.norms == pytest.approx(norms_at(problem, moved.place.v), abs=1e-12)
+    assert moved.place.slope == pytest.approx(problem.times(moved.place.v), abs=1e-12)
+
+
+def test_groups_whose_zero_a_long_step_passes_leave():
+    # from far away with a large alpha all groups must leave, and a straight step of full length would not let them
+    problem, rng = GramProblem(make_stack(), 0, 0), np.random.default_rng(8)
+    place, tau = None, 5.0 * problem.beta
+    place = place_at(problem, random_v(problem, rng), tau)
+    for _ in range(4):
+        if place.norms.any():
+            place = newton_step(problem, place, tau, None, np.inf).place
+    assert not place.norms.any()
+
+
+def test_groups_enter_by_the_best_common_length():
+    problem = GramProblem(make_stack(), 0, 0)
+    follower = Descent(problem)
+    place = follower.place
+    dual_norms = problem.groups.norms(place.slope[problem.free : -1])
+    tau = 0.5 * dual_norms.max() * problem.beta / problem.beta.max()
+    entering = np.flatnonzero(dual_norms > tau)
+    found = entered(problem, place, entering, dual_norms, tau)
+    direction = found.v - place.v
+
+    def value(s):
+        return place_at(problem, place.v + s * direction, tau).value
+
+    assert np.flatnonzero(found.norms).tolist() == entering.tolist()
+    assert found.value == pytest.approx(value(1.0), rel=1e-12)
+    best = minimize_scalar(value, bounds=(0, 4), method="bounded", options={"xatol": 1e-9})
+    assert best.x == pytest.approx(1.0, abs=1e-4)
+    assert found.value < place.value
+
+
+# --- the path ---
+
+
+def test_the_tangent_is_the_derivative_of_the_path():
+    problem = GramProblem(make_stack(n=200), 0, 0)
+    solutions = []
+    for alpha in (0.02, 0.02 * (1 - 1e-5)):
+        follower = Descent(problem)
+        follower.solve(alpha, 1e-12, 1000)
+        solutions.append(follower.place.v)
+        if len(solutions) == 1:
+            tangent = follower._tangent
+            problem = GramProblem(make_stack(n=200), 0, 0)
+    slope = (solutions[1] - solutions[0]) / (0.02 * 1e-5)
+    assert tangent.v == pytest.approx(slope, abs=1e-3 * np.abs(slope).max())
+    assert tangent.short == pytest.approx(problem.shortfalls(tangent.v), abs=1e-10)
+
+
+def test_a_check_that_finds_a_higher_value_steps_back():
+    problem = GramProblem(make_stack(n=60), 0, 0)
+    follower, tau = Descent(problem), 0.02 * problem.beta
+    follower.solve(0.02, 1e-8, 1000)
+    before = Place.of(*follower.place[:3], tau)
+    direction = -np.append(before.slope[:-1] + 0.1, 0.0)
+    far = before.v + 30 * direction
+    follower.place = place_at(problem, far, tau)
+    short = problem.shortfalls(far)
+    start = follower._short
+    follower._check(before, tau, is_last=False)
+    assert follower.place.value <= before.value * (1 + 1e-12)
+    w = (far - before.v) / np.linalg.norm(far - before.v)
+    moved = follower.place.v - before.v
+    moved[0] = w[0] = 0.0  # the intercept is solved exactly afterwards
+    assert abs(moved @ w) == pytest.approx(np.linalg.norm(moved) * np.linalg.norm(w), abs=1e-12)
+    assert follower._short == pytest.approx(start, abs=1e-6 + np.abs(short - start).max())
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+@pytest.mark.parametrize("beta", [(1.0, 0.7, 1.3, 1.0), (1.0, np.inf, 0.5, 1.0)])
+def test_paths_agree_with_the_convex_solver(fit_intercept, ridge, beta):
+    stack = make_stack(3, fit_intercept=fit_intercept, ridge=ridge, beta=beta)
+    alphas = np.geomspace(0.5, 0.002, 6)
+    reached = path.follow(stack, alphas[:, None, None], 1e-10, 1000)
+    for place, alpha in enumerate(alphas):
+        known = in_words_of_the_reference(stack, alpha)
+        found = objective(w=reached.W[place, 0, 0, :, 0], b=reached.b[place, 0, 0, 0], **known)
+        best, _, _ = convex_reference(**known, fit_intercept=fit_intercept)
+        assert found <= best * (1 + 1e-7)
+
+
+def eeg_like(seed, n=150, sensors=6, samples=4):
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % 5 == 0, 1.0, -1.0)
+    X = np.cumsum(rng.standard_normal((n, sensors, samples)), axis=2) + 0.7 * rng.standard_normal((n, 1, samples))
+    X[y > 0, :3] += 0.8
+    return X, y
+
+
+def on_the_host(monkeypatch, call):
+    """The result with the host engine alone."""
+    with monkeypatch.context() as patch:
+        patch.setattr(host_solver, "is_small", lambda *_: False)
+        return call()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([1e-4, 1e-6, 1e-9]), st.booleans(), st.sampled_from([0.0, 1e-3]))
+def test_both_engines_find_the_same_path(seed, tol, weighted, ridge):
+    X, y = eeg_like(seed, n=60 + seed % 100)
+    weight = np.random.default_rng(seed).choice([0.0, 1.0, 2.5], len(y)) if weighted else None
+
+    def call():
+        return group_svc_path(X, y, tol=tol, sample_weight=weight, ridge=ridge, alphas=8)
+
+    with pytest.MonkeyPatch.context() as patch:
+        other = on_the_host(patch, call)
+    found = call()
+    assert found.dual_gaps.max() <= tol
+    assert found.objectives == pytest.approx(other.objectives, rel=2 * tol)
+
+
+def test_a_path_that_begins_far_from_alpha_max(monkeypatch):
+    X, y = eeg_like(1)
+    top = group_svc_path(X, y, alphas=1).alphas[0]
+
+    def call():
+        return group_svc_path(X, y, alphas=top * np.array([1e-3, 3e-4, 1e-4, 3e-5, 1e-5]))
+
+    found, other = call(), on_the_host(monkeypatch, call)
+    assert found.dual_gaps.max() <= 1e-6
+    assert found.objectives == pytest.approx(other.objectives, rel=2e-6)
+
+
+def test_alphas_of_no_sensor_and_equal_alphas():
+    X, y = eeg_like(2)
+    top = group_svc_path(X, y, alphas=1).alphas[0]
+    found = group_svc_path(X, y, alphas=top * np.array([3.0, 1.0, 1.0, 0.1, 0.1, 2.0]))
+    assert not found.coefs[[0, 1, 2, 5]].any()
+    assert found.coefs[3].any()
+    assert found.dual_gaps.max() <= 1e-6
+
+
+def test_the_host_takes_up_what_is_left_above_tol(monkeypatch):
+    X, y = eeg_like(3)
+    monkeypatch.setattr(descent, "MOST_STEPS", 1)
+    found = group_svc_path(X, y)
+    assert found.dual_gaps.max() <= 1e-6
+
+
+def test_max_iter_limits_the_steps():
+    X, y = eeg_like(3)
+    with pytest.warns(match="max_iter"):
+        found = group_svc_path(X, y, max_iter=2)
+    assert found.n_iters.max() <= 2
+
+
+def test_sensors_without_signal_are_never_selected():
+    X, y = eeg_like(4)
+    X[:, 5] = 0.0
+    found = group_svc_path(X, y)
+    assert not found.coefs.reshape(20, 6, 4)[:, 5].any()
+    assert found.dual_gaps.max() <= 1e-6
+
+
+def test_cross_validation_makes_the_same_choices(monkeypatch):
+    X, y = eeg_like(5, n=240)
+
+    def call():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return GroupSVCCV(adaptive=True).fit(X, y)
+
+    found, other = call(), on_the_host(monkeypatch, call)
+    assert found.alpha_ == pytest.approx(other.alpha_, rel=1e-4)  # the grid follows from the first stage
+    assert found.selected_groups_.tolist() == other.selected_groups_.tolist()
+    assert found.scores_ == pytest.approx(other.scores_, abs=2e-3)
+
+
+# --- which paths are solved here ---
+
+
+def test_paths_of_small_problems_are_solved_here(monkeypatch):
+    called = []
+    monkeypatch.setattr(host_solver, "follow", lambda *args: called.append(args) or path.follow(*args))
+    X, y = eeg_like(6)
+    group_svc_path(X, y)
+    assert len(called) == 1
+
+
+def test_which_problems_are_small():
+    stack = make_stack()
+    assert is_small(stack, 20)
+    assert not is_small(stack, 1)
+    assert not is_small(replace(stack, penalty=L2()), 20)
+    assert not is_small(replace(stack, penalty=L1()), 20)
+    assert not is_small(replace(stack, penalty=GroupNorm(1.5)), 20)
+    assert not is_small(make_stack(beta=(0.0, 1.0, 1.0, 1.0)), 20)
+    assert not is_small(make_stack(beta=(np.inf,) * G), 20)
+    assert not is_small(replace(stack, center=np.zeros((1, 1, D, 1))), 20)
+    two = [np.concatenate([array, array], axis=1) for array in (stack.X, stack.y, stack.sample_weight)]
+    assert not is_small(replace(stack, X=two[0], y=two[1], sample_weight=two[2]), 20)
+    few = [array[:, :, :4] for array in (stack.X, stack.y, stack.sample_weight)]
+    assert not is_small(replace(stack, X=few[0], y=few[1], sample_weight=few[2]), 20)

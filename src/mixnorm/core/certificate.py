@@ -113,8 +113,8 @@ def rounding_error(stack: Stack, W: Array, b: Array, scores: Array, primal: Arra
     eps 2 √loss (‖w‖ √Σ p‖x‖² + ‖b‖). Sums themselves are wrong by eps P, deviations by eps ‖v‖.
     """
     xp = namespace(W)
-    loss = xp.sum(stack.trial_weight * stack.loss.value(stack.y[..., None] * scores), axis=(1, 2))
-    length = xp.sqrt(xp.sum(stack.trial_weight * _square_length(stack.X)[..., None], axis=(1, 2)))
+    loss = xp.sum(stack.shares * stack.loss.value(stack.y[..., None] * scores), axis=(1, 2))
+    length = xp.sqrt(xp.sum(stack.shares * _square_length(stack.X)[..., None], axis=(1, 2)))
     size = length * xp.sqrt(xp.sum(W**2, axis=(1, 2))) + xp.sqrt(xp.sum(b**2, axis=1))
     error = primal + 2 * xp.sqrt(loss) * size
     if stack.has_quadratic:
@@ -129,7 +129,7 @@ def rounding_error(stack: Stack, W: Array, b: Array, scores: Array, primal: Arra
 
 def _square_length(X: Array) -> Array:
     """‖x‖² of every trial, (B, T, n); no array of the size of X is made for NumPy."""
-    return np.einsum("btnd,btnd->btn", X, X) if is_numpy_array(X) else namespace(X).sum(X * X, axis=-1)
+    return np.vecdot(X, X) if is_numpy_array(X) else namespace(X).sum(X * X, axis=-1)
 
 
 def _excess(stack: Stack, v: Array) -> Array:
@@ -182,7 +182,7 @@ def _best_deviation(stack: Stack, pull: Array) -> tuple[Array, Array]:
 def _best_dual(stack: Stack, W: Array, deviation: Array | None, a: Array, v: Array) -> Array:
     """Max over feasible κ of D(κ) = κ S₁ − κ² S₂; deviations in the place of w_t − w̄, if any are given."""
     xp = namespace(v)
-    linear, quadratic = stack.loss.dual_terms(a, stack.trial_weight)
+    linear, quadratic = stack.loss.dual_terms(a, stack.shares)
     S1, S2 = xp.sum(linear, axis=(1, 2)), xp.sum(quadratic, axis=(1, 2))
     if stack.has_quadratic:
         own = stack.quadratic(W) if deviation is None else stack.similarity * xp.sum(deviation**2, axis=(1, 2))

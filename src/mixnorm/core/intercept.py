@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mixnorm.core.arrays import Array, is_numpy_array, matmul_transposed, namespace
+from mixnorm.core.arrays import Array, is_numpy_array, matmul_by_columns, matmul_transposed, namespace
 from mixnorm.core.conditioning import condition
 from mixnorm.core.penalties import Penalty
 from mixnorm.core.problem import SquaredHinge, Stack
@@ -69,7 +69,7 @@ def polish(stack: Stack, W: Array, b: Array) -> tuple[Array, Array, Array]:
     if not stack.fit_intercept:
         return W, b, stack.scores(W, b)
     scores = _products(stack.X, W)
-    b = solve_intercept(stack.loss, scores, stack.y[..., None], stack.trial_weight, b)
+    b = solve_intercept(stack.loss, scores, stack.y[..., None], stack.shares, b)
     return W, b, scores + b[:, :, None, :]
 
 
@@ -77,7 +77,7 @@ def _products(X: Array, W: Array) -> Array:
     """Return X W; at the zero model, where every path begins, no product is needed."""
     if is_numpy_array(W) and not W.any():  # elsewhere the question would make the host wait for the device
         return np.zeros((*X.shape[:-1], W.shape[-1]), dtype=W.dtype)
-    return namespace(W).matmul(X, W)
+    return matmul_by_columns(X, W)
 
 
 def solve_intercept(loss: SquaredHinge, scores: Array, y: Array, weight: Array, b: Array) -> Array:
@@ -106,12 +106,11 @@ def balance(a: Array, y: Array) -> Array:
     then the equality must be restored before a dual value may be computed from it.
     """
     xp = namespace(a)
-    positive = y > 0
-    above = xp.sum(xp.where(positive, a, 0.0), axis=-2, keepdims=True)
-    below = xp.sum(xp.where(positive, 0.0, a), axis=-2, keepdims=True)
-    least = xp.minimum(above, below)
-    own = xp.where(positive, above, below)
-    return a * xp.where(own > 0, least / xp.where(own > 0, own, 1.0), 0.0)
+    classes = xp.astype(xp.concat([y > 0, y <= 0], axis=-1), a.dtype)
+    sums = matmul_transposed(classes, a)
+    least = xp.min(sums, axis=-2, keepdims=True)
+    shares = xp.where(sums > 0, least / xp.where(sums > 0, sums, 1.0), 0.0)
+    return a * matmul_by_columns(classes, shares)
 
 
 def _newton(
@@ -126,9 +125,9 @@ def _newton(
     for _ in range(_PLAIN_ITER if bracket is None else _MAX_ITER):
         margins = y * (scores + b[..., None, :])
         a = loss.dual_variable(margins, weight)
-        pull = xp.sum(a * y, axis=-2)  # minus the derivative in b: positive where b is too small
+        pull = xp.vecdot(a, y, axis=-2)  # minus the derivative in b: positive where b is too small
         # 0 where all trials are beyond the margin: any intercept there is a minimiser, and the step is 0.
-        slope = xp.sum(weight * loss.curvature(margins), axis=-2)
+        slope = xp.vecdot(weight, loss.curvature(margins), axis=-2)
         step = b + pull / xp.where(slope > 0, slope, 1.0)
         if bracket is not None:
             low, high = xp.where(pull > 0, b, low), xp.where(pull < 0, b, high)

@@ -18,7 +18,16 @@ from functools import cached_property
 
 import numpy as np
 
-from mixnorm.core.arrays import Array, like, matmul_transposed, namespace, positive_part
+from mixnorm.core.arrays import (
+    Array,
+    by_columns,
+    like,
+    matmul_by_columns,
+    matmul_transposed,
+    namespace,
+    positive_part,
+    without_repeats,
+)
 from mixnorm.core.groups import Groups
 from mixnorm.core.metric import DenseMetric, Metric
 from mixnorm.core.penalties import Penalty
@@ -136,7 +145,12 @@ class Stack:
         # weights so large that their sum overflows, or so small that it has few digits; a power of two rounds nothing
         factor = xp.where(largest > 2.0**900, 2.0**-200 * one, xp.where(largest < 2.0**-900, 2.0**200 * one, one))
         weight = self.sample_weight * factor
-        return weight / xp.sum(weight, axis=(1, 2), keepdims=True)
+        return by_columns(weight / xp.sum(weight, axis=(1, 2), keepdims=True))
+
+    @cached_property
+    def shares(self) -> Array:
+        """`trial_weight` as it enters products: (B, T, n, 1) where it is known that all problems have the same."""
+        return without_repeats(self.trial_weight)
 
     @cached_property
     def threshold(self) -> Array:
@@ -231,11 +245,11 @@ class Stack:
 
     def scores(self, W: Array, b: Array) -> Array:
         """x·w_t + b_t of every trial, (B, T, n, K)."""
-        return namespace(W).matmul(self.X, W) + b[:, :, None, :]
+        return matmul_by_columns(self.X, W) + b[:, :, None, :]
 
     def dual_variable(self, scores: Array) -> Array:
         """The a of every trial, −p ℓ'(margin), (B, T, n, K)."""
-        return self.loss.dual_variable(self.y[..., None] * scores, self.trial_weight)
+        return self.loss.dual_variable(self.y[..., None] * scores, self.shares)
 
     def deviation(self, W: Array) -> Array:
         """v_t − v̄, or v_t − the centre, (B, T, D, K)."""
@@ -280,7 +294,7 @@ class Stack:
     def smooth(self, W: Array, scores: Array) -> Array:
         """Mean loss plus similarity and ridge terms, (B, K)."""
         xp = namespace(W)
-        loss = xp.sum(self.trial_weight * self.loss.value(self.y[..., None] * scores), axis=(1, 2))
+        loss = xp.sum(self.shares * self.loss.value(self.y[..., None] * scores), axis=(1, 2))
         return loss + self.quadratic(W) if self.has_quadratic else loss
 
     def objective(self, W: Array, scores: Array) -> Array:

@@ -22,9 +22,11 @@ def side_by_side(stacks: list[Stack]) -> Stack:
         return first
 
     def repeated(array):
+        if array.shape[-1] == 1:  # one column for all, without a copy of it for each
+            return xp.broadcast_to(array, (*array.shape[:-1], len(stacks)))
         return xp.concat([array] * len(stacks), axis=-1)
 
-    return replace(
+    found = replace(
         first,
         sample_weight=repeated(first.sample_weight),
         group_weights=xp.concat([stack.group_weights for stack in stacks], axis=-1),
@@ -34,6 +36,8 @@ def side_by_side(stacks: list[Stack]) -> Stack:
         similarity=xp.concat([stack.similarity for stack in stacks], axis=-1),
         penalty=first.penalty.repeat(len(stacks)),
     )
+    vars(found)["trial_weight"] = repeated(first.trial_weight)  # the same, and not computed again
+    return found
 
 
 def solve_in_sequence(solve: Callable, stacks: list[Stack], tol: float, max_iter: int) -> list[Solution]:

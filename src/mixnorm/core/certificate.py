@@ -72,7 +72,8 @@ class Certificate:
 def certify(stack: Stack, W: Array, b: Array) -> Certificate:
     """Certify the point (W, b) of every problem of the stack."""
     W, b, scores = polish(stack, W, b)
-    primal = stack.objective(W, scores)
+    loss = stack.mean_loss(scores)
+    primal = stack.objective_of(W, loss)
     a = stack.dual_variable(scores)
     # Scaling meets every inequality but restores no equality: those of intercepts and unpenalised groups come first.
     if not stack.has_unpenalised:
@@ -82,7 +83,7 @@ def certify(stack: Stack, W: Array, b: Array) -> Certificate:
         slopes, values = zip(*(_bound(stack, W, each) for each in (a, projected)), strict=True)
         bounds = [value - lack for value, lack in zip(values, lacks, strict=True)]
         v, dual = where_problems(bounds[1] >= bounds[0], slopes[1], slopes[0]), namespace(W).maximum(*bounds)
-    dual = positive_part(dual - rounding_error(stack, W, b, scores, primal))  # a = 0 is always feasible
+    dual = positive_part(dual - rounding_error(stack, W, b, loss, primal))  # a = 0 is always feasible
     return Certificate(W, b, primal, dual, relative_gap(primal, dual), v)
 
 
@@ -105,7 +106,7 @@ def quadratic_gap(primal: float, alpha: float, square: float) -> float:
     return gap if np.isfinite(primal + square) else float("inf")
 
 
-def rounding_error(stack: Stack, W: Array, b: Array, scores: Array, primal: Array) -> Array:
+def rounding_error(stack: Stack, W: Array, b: Array, loss: Array, primal: Array) -> Array:
     r"""A bound of how much rounding may have made P (``primal``) too low and D too high together, (B, K).
 
     The score of a trial is wrong by eps (‖x‖‖w‖ + |b|), which the loss takes in with the factor a; X'(a∘y) is wrong by
@@ -113,7 +114,6 @@ def rounding_error(stack: Stack, W: Array, b: Array, scores: Array, primal: Arra
     eps 2 √loss (‖w‖ √Σ p‖x‖² + ‖b‖). Sums themselves are wrong by eps P, deviations by eps ‖v‖.
     """
     xp = namespace(W)
-    loss = xp.sum(stack.shares * stack.loss.value(stack.y[..., None] * scores), axis=(1, 2))
     length = xp.sqrt(xp.sum(stack.shares * _square_length(stack.X)[..., None], axis=(1, 2)))
     size = length * xp.sqrt(xp.sum(W**2, axis=(1, 2))) + xp.sqrt(xp.sum(b**2, axis=1))
     error = primal + 2 * xp.sqrt(loss) * size

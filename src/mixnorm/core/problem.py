@@ -291,15 +291,24 @@ class Stack:
             gradient = gradient + self.ridge[:, None, None, :] * self.mapped_back(self.mapped(W))
         return gradient
 
+    def mean_loss(self, scores: Array) -> Array:
+        """Σ_{t,i} p_ti ℓ(margin), (B, K)."""
+        return namespace(scores).sum(self.shares * self.loss.value(self.y[..., None] * scores), axis=(1, 2))
+
     def smooth(self, W: Array, scores: Array) -> Array:
         """Mean loss plus similarity and ridge terms, (B, K)."""
-        xp = namespace(W)
-        loss = xp.sum(self.shares * self.loss.value(self.y[..., None] * scores), axis=(1, 2))
-        return loss + self.quadratic(W) if self.has_quadratic else loss
+        return self._smooth(W, self.mean_loss(scores))
 
     def objective(self, W: Array, scores: Array) -> Array:
         """Value of every problem, (B, K)."""
-        return self.smooth(W, scores) + self.penalty.value(self.groups.to_blocks(W), self.threshold)
+        return self.objective_of(W, self.mean_loss(scores))
+
+    def objective_of(self, W: Array, mean_loss: Array) -> Array:
+        """Value of every problem, (B, K), from its mean loss."""
+        return self._smooth(W, mean_loss) + self.penalty.value(self.groups.to_blocks(W), self.threshold)
+
+    def _smooth(self, W: Array, mean_loss: Array) -> Array:
+        return mean_loss + self.quadratic(W) if self.has_quadratic else mean_loss
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ import numpy as np
 from mixnorm.core.arrays import (
     Array,
     by_columns,
+    is_numpy_array,
     like,
     matmul_by_columns,
     matmul_transposed,
@@ -153,6 +154,25 @@ class Stack:
         return without_repeats(self.trial_weight)
 
     @cached_property
+    def total_weight(self) -> Array:
+        """Weight of every trial in all problems together, to a factor, (B, T, n)."""
+        return namespace(self.shares).sum(self.shares, axis=-1)
+
+    @cached_property
+    def first_moment(self) -> Array:
+        """Σ_i ω_i x_i with the ω of `total_weight`, (B, T, d)."""
+        return namespace(self.X).matmul(self.total_weight[:, :, None, :], self.X)[:, :, 0, :]
+
+    @cached_property
+    def second_moment(self) -> Array:
+        """Σ_i ω_i x_i², (B, T, d); no array of the size of X is made for NumPy."""
+        weight, X = self.total_weight, self.X
+        if is_numpy_array(X):
+            # The matrix product of the other branch needs X * X, a copy of all trials.
+            return np.einsum("btn,btnd,btnd->btd", weight, X, X)
+        return namespace(X).matmul(weight[:, :, None, :], X * X)[:, :, 0, :]
+
+    @cached_property
     def threshold(self) -> Array:
         """Alpha β_g, (B, G, K)."""
         return self.alpha[:, None, :] * self.group_weights
@@ -231,6 +251,8 @@ class Stack:
 
     def last(self) -> "Stack":
         """Return the stack of the last problem of every data set alone."""
+        if self.sample_weight.shape[-1] == 1:
+            return self  # with what it has computed of its trials
         # X and y have no axis of problems, and the metric is that of a data set.
         names = ["sample_weight", "alpha", "group_weights", "similarity"]
         names += [name for name in ("center", "ridge") if getattr(self, name) is not None]

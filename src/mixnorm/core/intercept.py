@@ -18,6 +18,8 @@ from mixnorm.core.where_when import SensorsAndWindows
 
 #: A sum this small beside the sum of its terms' sizes is rounding.
 _ROUNDING = 1e-14
+#: Squares that add up to less may have underflowed.
+_SMALL_SQUARES = 1e-150
 #: A step of an intercept by no more than this share of 1 + |b| is rounding: margins near 1 are known no better.
 INTERCEPT_ROUNDING = 2 * 2.0**-52
 _PLAIN_ITER = 6  # nearly always enough from a good start, and then no bracket is needed
@@ -54,11 +56,13 @@ def alpha_maxima(stack: Stack, penalties: Sequence[Penalty]) -> list[Array]:
 
 
 def _largest_terms(stack: Stack, a: Array) -> Array:
-    """Return a bound of |X|'a, (B, T, d, K), from the largest value of all."""
+    """Return a bound of |X|'a, (B, T, d, K): by the Cauchy-Schwarz inequality (Σ p x²)^½ (Σ a²/p)^½."""
     xp = namespace(a)
-    size = xp.maximum(xp.max(stack.X), -xp.min(stack.X))
-    shape = (*a.shape[:2], stack.X.shape[-1], a.shape[-1])
-    return xp.broadcast_to(size * xp.sum(a, axis=2, keepdims=True), shape)
+    _, quarters = stack.loss.dual_terms(a, stack.shares)
+    sums = stack.second_moment[..., None], xp.sum(quarters, axis=2, keepdims=True)
+    # a bound also where squares underflow
+    of_trials, of_a = (xp.sqrt(xp.where(each > _SMALL_SQUARES, each, _SMALL_SQUARES)) for each in sums)
+    return 2 * of_trials * of_a
 
 
 def polish(stack: Stack, W: Array, b: Array) -> tuple[Array, Array, Array]:

@@ -19,7 +19,6 @@ import numpy as np
 
 from mixnorm.core.arrays import (
     Array,
-    is_numpy_array,
     like,
     matmul_transposed,
     namespace,
@@ -114,8 +113,7 @@ def rounding_error(stack: Stack, W: Array, b: Array, loss: Array, primal: Array)
     eps 2 √loss (‖w‖ √Σ p‖x‖² + ‖b‖). Sums themselves are wrong by eps P, deviations by eps ‖v‖.
     """
     xp = namespace(W)
-    length = xp.sqrt(xp.sum(stack.shares * _square_length(stack.X)[..., None], axis=(1, 2)))
-    size = length * xp.sqrt(xp.sum(W**2, axis=(1, 2))) + xp.sqrt(xp.sum(b**2, axis=1))
+    size = xp.sqrt(stack.square_length) * xp.sqrt(xp.sum(W**2, axis=(1, 2))) + xp.sqrt(xp.sum(b**2, axis=1))
     error = primal + 2 * xp.sqrt(loss) * size
     if stack.has_quadratic:
         # Subjects that are nearly alike: the deviation is a small difference of large numbers.
@@ -125,11 +123,6 @@ def rounding_error(stack: Stack, W: Array, b: Array, loss: Array, primal: Array)
         if stack.ridge is not None:
             error = error + stack.ridge * xp.sum(stack.mapped(W) ** 2, axis=(1, 2))
     return _MARGIN * float(xp.finfo(W.dtype).eps) * error
-
-
-def _square_length(X: Array) -> Array:
-    """‖x‖² of every trial, (B, T, n); no array of the size of X is made for NumPy."""
-    return np.vecdot(X, X) if is_numpy_array(X) else namespace(X).sum(X * X, axis=-1)
 
 
 def _excess(stack: Stack, v: Array) -> Array:

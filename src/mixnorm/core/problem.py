@@ -173,6 +173,15 @@ class Stack:
         return namespace(X).matmul(weight[:, :, None, :], X * X)[:, :, 0, :]
 
     @cached_property
+    def square_length(self) -> Array:
+        """Σ_{t,i} p_ti ‖x_ti‖², (B, K), or (B, 1) where all problems have the same weights."""
+        xp = namespace(self.X)
+        if self.shares.shape[-1] == 1:
+            return xp.sum(self.second_moment, axis=(1, 2))[:, None]
+        squares = np.vecdot(self.X, self.X) if is_numpy_array(self.X) else xp.sum(self.X * self.X, axis=-1)
+        return xp.sum(self.shares * squares[..., None], axis=(1, 2))
+
+    @cached_property
     def threshold(self) -> Array:
         """Alpha β_g, (B, G, K)."""
         return self.alpha[:, None, :] * self.group_weights
@@ -206,7 +215,10 @@ class Stack:
     def with_alpha(self, alpha: Array, similarity: Array | None = None) -> "Stack":
         """Return the same stack at other alphas, and at other similarities if given, (B, K)."""
         found = replace(self, alpha=alpha, similarity=self.similarity if similarity is None else similarity)
-        vars(found)["trial_weight"] = self.trial_weight  # of a cached property: the same, and not computed again
+        # of cached properties: the same, and not computed again
+        vars(found)["trial_weight"] = self.trial_weight
+        if "second_moment" in vars(self):
+            vars(found)["second_moment"] = self.second_moment
         return found
 
     def take(self, rows: Array, columns: Array) -> "Stack":

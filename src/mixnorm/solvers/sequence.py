@@ -36,7 +36,10 @@ def side_by_side(stacks: list[Stack]) -> Stack:
         similarity=xp.concat([stack.similarity for stack in stacks], axis=-1),
         penalty=first.penalty.repeat(len(stacks)),
     )
-    vars(found)["trial_weight"] = repeated(first.trial_weight)  # the same, and not computed again
+    # of cached properties: the same, and not computed again
+    vars(found)["trial_weight"] = repeated(first.trial_weight)
+    if first.shares.shape[-1] == 1 and "second_moment" in vars(first):
+        vars(found)["second_moment"] = first.second_moment
     return found
 
 

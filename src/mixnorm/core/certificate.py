@@ -63,10 +63,6 @@ class Certificate:
         dual = xp.maximum(self.dual, other.dual)
         return replace(best, dual=dual, gap=relative_gap(best.primal, dual))
 
-    def columns(self, which: slice) -> "Certificate":
-        """Return the certificate of some of the K problems."""
-        return Certificate(*(getattr(self, part.name)[..., which] for part in fields(self)))
-
 
 def certify(stack: Stack, W: Array, b: Array) -> Certificate:
     """Certify the point (W, b) of every problem of the stack."""

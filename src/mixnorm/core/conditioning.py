@@ -65,6 +65,8 @@ class Conditioned:
 
     def restore(self, solution: Solution) -> Solution:
         """Return a solution of this stack as one of the original stack."""
+        if self.unit is None and self.mean is None:
+            return solution
         W, b, gap = solution.W, solution.b, solution.gap
         xp = namespace(W)
         # W first: the mean is kept in the original units, and b follows from W in them.

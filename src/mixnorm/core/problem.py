@@ -169,6 +169,8 @@ class Stack:
         weight, X = self.total_weight, self.X
         if is_numpy_array(X):
             # The matrix product of the other branch needs X * X, a copy of all trials.
+            if (weight == weight[:1, :1, :1]).all():  # the usual case, in half the time
+                return weight[:, :1, :1] * np.einsum("btnd,btnd->btd", X, X)
             return np.einsum("btn,btnd,btnd->btd", weight, X, X)
         return namespace(X).matmul(weight[:, :, None, :], X * X)[:, :, 0, :]
 

@@ -19,17 +19,20 @@ from sklearn.externals.array_api_compat import numpy as numpy_namespace
 
 __all__ = [
     "Array",
+    "by_columns",
     "device",
     "is_array",
     "is_cupy_array",
     "is_numpy_array",
     "is_torch_array",
     "like",
+    "matmul_by_columns",
     "matmul_transposed",
     "namespace",
     "positive_part",
     "put_rows",
     "to_numpy",
+    "without_repeats",
 ]
 
 Array = Any  #: an array of any namespace that follows the array API standard
@@ -92,4 +95,30 @@ def where_problems(wins: Array, one: Array, other: Array) -> Array:
 def matmul_transposed(X: Array, A: Array) -> Array:
     """Return X'A over the last two axes."""
     xp = namespace(X, A)
+    if is_numpy_array(X):  # (A'X)' takes three quarters of the time where A has few columns
+        return np.matmul(A.swapaxes(-1, -2), X).swapaxes(-1, -2)
     return xp.matmul(xp.matrix_transpose(X), A)
+
+
+# Arrays (..., n, K) of the trials of K problems: NumPy runs several times faster over the n numbers of a column than
+# over the few of a row, above all in sums and where an array (..., n, 1) is spread over the columns. Arrays that are
+# computed together must have the same order in memory.
+
+
+def by_columns(array: Array) -> Array:
+    """Return an array (..., n, K) of which every column is contiguous in memory; only NumPy's are rearranged."""
+    if not is_numpy_array(array) or array.strides[-2] == array.itemsize:
+        return array
+    return np.ascontiguousarray(array.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def matmul_by_columns(X: Array, W: Array) -> Array:
+    """Return X W over the last two axes, as `by_columns` orders it."""
+    if not is_numpy_array(X):
+        return namespace(X, W).matmul(X, W)
+    return np.matmul(W.swapaxes(-1, -2), X.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def without_repeats(array: Array) -> Array:
+    """Return one column (..., n, 1) of an array (..., n, K) that repeats it without copies; else the array."""
+    return array[..., :1] if is_numpy_array(array) and array.strides[-1] == 0 else array

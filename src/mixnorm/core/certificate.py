@@ -19,7 +19,6 @@ import numpy as np
 
 from mixnorm.core.arrays import (
     Array,
-    is_numpy_array,
     like,
     matmul_transposed,
     namespace,
@@ -64,15 +63,12 @@ class Certificate:
         dual = xp.maximum(self.dual, other.dual)
         return replace(best, dual=dual, gap=relative_gap(best.primal, dual))
 
-    def columns(self, which: slice) -> "Certificate":
-        """Return the certificate of some of the K problems."""
-        return Certificate(*(getattr(self, part.name)[..., which] for part in fields(self)))
-
 
 def certify(stack: Stack, W: Array, b: Array) -> Certificate:
     """Certify the point (W, b) of every problem of the stack."""
     W, b, scores = polish(stack, W, b)
-    primal = stack.objective(W, scores)
+    loss = stack.mean_loss(scores)
+    primal = stack.objective_of(W, loss)
     a = stack.dual_variable(scores)
     # Scaling meets every inequality but restores no equality: those of intercepts and unpenalised groups come first.
     if not stack.has_unpenalised:
@@ -82,7 +78,7 @@ def certify(stack: Stack, W: Array, b: Array) -> Certificate:
         slopes, values = zip(*(_bound(stack, W, each) for each in (a, projected)), strict=True)
         bounds = [value - lack for value, lack in zip(values, lacks, strict=True)]
         v, dual = where_problems(bounds[1] >= bounds[0], slopes[1], slopes[0]), namespace(W).maximum(*bounds)
-    dual = positive_part(dual - rounding_error(stack, W, b, scores, primal))  # a = 0 is always feasible
+    dual = positive_part(dual - rounding_error(stack, W, b, loss, primal))  # a = 0 is always feasible
     return Certificate(W, b, primal, dual, relative_gap(primal, dual), v)
 
 
@@ -105,7 +101,7 @@ def quadratic_gap(primal: float, alpha: float, square: float) -> float:
     return gap if np.isfinite(primal + square) else float("inf")
 
 
-def rounding_error(stack: Stack, W: Array, b: Array, scores: Array, primal: Array) -> Array:
+def rounding_error(stack: Stack, W: Array, b: Array, loss: Array, primal: Array) -> Array:
     r"""A bound of how much rounding may have made P (``primal``) too low and D too high together, (B, K).
 
     The score of a trial is wrong by eps (‖x‖‖w‖ + |b|), which the loss takes in with the factor a; X'(a∘y) is wrong by
@@ -113,9 +109,7 @@ def rounding_error(stack: Stack, W: Array, b: Array, scores: Array, primal: Arra
     eps 2 √loss (‖w‖ √Σ p‖x‖² + ‖b‖). Sums themselves are wrong by eps P, deviations by eps ‖v‖.
     """
     xp = namespace(W)
-    loss = xp.sum(stack.trial_weight * stack.loss.value(stack.y[..., None] * scores), axis=(1, 2))
-    length = xp.sqrt(xp.sum(stack.trial_weight * _square_length(stack.X)[..., None], axis=(1, 2)))
-    size = length * xp.sqrt(xp.sum(W**2, axis=(1, 2))) + xp.sqrt(xp.sum(b**2, axis=1))
+    size = xp.sqrt(stack.square_length) * xp.sqrt(xp.sum(W**2, axis=(1, 2))) + xp.sqrt(xp.sum(b**2, axis=1))
     error = primal + 2 * xp.sqrt(loss) * size
     if stack.has_quadratic:
         # Subjects that are nearly alike: the deviation is a small difference of large numbers.
@@ -125,11 +119,6 @@ def rounding_error(stack: Stack, W: Array, b: Array, scores: Array, primal: Arra
         if stack.ridge is not None:
             error = error + stack.ridge * xp.sum(stack.mapped(W) ** 2, axis=(1, 2))
     return _MARGIN * float(xp.finfo(W.dtype).eps) * error
-
-
-def _square_length(X: Array) -> Array:
-    """‖x‖² of every trial, (B, T, n); no array of the size of X is made for NumPy."""
-    return np.einsum("btnd,btnd->btn", X, X) if is_numpy_array(X) else namespace(X).sum(X * X, axis=-1)
 
 
 def _excess(stack: Stack, v: Array) -> Array:
@@ -182,7 +171,7 @@ def _best_deviation(stack: Stack, pull: Array) -> tuple[Array, Array]:
 def _best_dual(stack: Stack, W: Array, deviation: Array | None, a: Array, v: Array) -> Array:
     """Max over feasible κ of D(κ) = κ S₁ − κ² S₂; deviations in the place of w_t − w̄, if any are given."""
     xp = namespace(v)
-    linear, quadratic = stack.loss.dual_terms(a, stack.trial_weight)
+    linear, quadratic = stack.loss.dual_terms(a, stack.shares)
     S1, S2 = xp.sum(linear, axis=(1, 2)), xp.sum(quadratic, axis=(1, 2))
     if stack.has_quadratic:
         own = stack.quadratic(W) if deviation is None else stack.similarity * xp.sum(deviation**2, axis=(1, 2))

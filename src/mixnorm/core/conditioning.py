@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mixnorm.core.arrays import Array, is_numpy_array, like, namespace, to_numpy
+from mixnorm.core.arrays import Array, like, namespace, to_numpy
 from mixnorm.core.problem import NOTHING, Solution, Stack
 from mixnorm.core.rounded_features import without_rounding
 
@@ -65,6 +65,8 @@ class Conditioned:
 
     def restore(self, solution: Solution) -> Solution:
         """Return a solution of this stack as one of the original stack."""
+        if self.unit is None and self.mean is None:
+            return solution
         W, b, gap = solution.W, solution.b, solution.gap
         xp = namespace(W)
         # W first: the mean is kept in the original units, and b follows from W in them.
@@ -99,20 +101,20 @@ def condition(stack: Stack) -> Conditioned:
     """Return the problems of a stack in units in which few digits are lost; the stack itself if it has such units."""
     stack = _without_idle_metric(stack)
     # One set of offsets for all folds: otherwise every problem would need trials of its own.
-    weight = namespace(stack.X).sum(stack.trial_weight, axis=-1)  # of a trial in any of the problems, (B, T, n)
-    found, square = Conditioned(stack), _mean_square(stack.X, weight)
+    weight = stack.total_weight
+    found, square = Conditioned(stack), _mean(stack, stack.second_moment)
     # Scaled before centring, because the squares that say which features are far from zero have no digits here.
     if not _is_safe(square):
         found = _scaled(found, _unit_of_extremes(stack.X, weight))
-        square = _mean_square(found.stack.X, weight)
+        square = _mean(found.stack, found.stack.second_moment)
     # Without an intercept a shift of the features would be another problem.
-    offsets = _offsets(found.stack, weight, square) if stack.fit_intercept else None
+    offsets = _offsets(found.stack, square) if stack.fit_intercept else None
     if offsets is not None:
         found = _centred(found, offsets)
         # A ridge keeps all coefficients away from rounding errors.
         if stack.ridge is None:
             found = _without_rounding(found, weight, offsets)
-        square = _mean_square(found.stack.X, weight)
+        square = _mean(found.stack, found.stack.second_moment)
     # After centring: a feature of a large offset can have an ordinary spread.
     unit = _unit(square)
     return found if unit is None else _scaled(found, unit)
@@ -177,23 +179,17 @@ def _without_idle_metric(stack: Stack) -> Stack:
     return replace(stack, metric=None)
 
 
-def _mean_square(X: Array, weight: Array) -> Array:
-    """Σ_i ω_i x_i² / Σ ω, (B, T, d); no array of the size of X is made for NumPy."""
-    xp = namespace(X)
-    total = xp.sum(weight, axis=2)[..., None]
-    if is_numpy_array(X):
-        # The matrix product of the other branch needs X * X, a copy of all trials.
-        square = np.einsum("btn,btnd,btnd->btd", weight, X, X)
-    else:
-        square = xp.matmul(weight[:, :, None, :], X * X)[:, :, 0, :]
-    return square / xp.where(total > 0, total, 1.0)
+def _mean(stack: Stack, moment: Array) -> Array:
+    """Return a moment of the trials, (B, T, d), divided by their weight; 0 where all weights are."""
+    xp = namespace(moment)
+    total = xp.sum(stack.total_weight, axis=2)[..., None]
+    return moment / xp.where(total > 0, total, 1.0)
 
 
-def _offsets(stack: Stack, weight: Array, square: Array) -> Array | None:
+def _offsets(stack: Stack, square: Array) -> Array | None:
     """The weighted means (B, T, d) of features whose mean is far from zero, 0 for the others; None where none is."""
-    xp = namespace(stack.X)
-    total = xp.sum(weight, axis=2)[..., None]
-    mean = xp.matmul(weight[:, :, None, :], stack.X)[:, :, 0, :] / xp.where(total > 0, total, 1.0)
+    xp = namespace(square)
+    mean = _mean(stack, stack.first_moment)
     # E x² − μ² < μ²/_FAR²: cancellation makes the left side noise of size eps μ², which answers rightly all the same
     far = square - mean**2 < (mean / _FAR) ** 2
     if not bool(xp.any(far)):

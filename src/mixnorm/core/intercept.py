@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mixnorm.core.arrays import Array, is_numpy_array, matmul_transposed, namespace
+from mixnorm.core.arrays import Array, is_numpy_array, matmul_by_columns, matmul_transposed, namespace
 from mixnorm.core.conditioning import condition
 from mixnorm.core.penalties import Penalty
 from mixnorm.core.problem import SquaredHinge, Stack
@@ -18,6 +18,8 @@ from mixnorm.core.where_when import SensorsAndWindows
 
 #: A sum this small beside the sum of its terms' sizes is rounding.
 _ROUNDING = 1e-14
+#: Squares that add up to less may have underflowed.
+_SMALL_SQUARES = 1e-150
 #: A step of an intercept by no more than this share of 1 + |b| is rounding: margins near 1 are known no better.
 INTERCEPT_ROUNDING = 2 * 2.0**-52
 _PLAIN_ITER = 6  # nearly always enough from a good start, and then no bracket is needed
@@ -54,11 +56,13 @@ def alpha_maxima(stack: Stack, penalties: Sequence[Penalty]) -> list[Array]:
 
 
 def _largest_terms(stack: Stack, a: Array) -> Array:
-    """Return a bound of |X|'a, (B, T, d, K), from the largest value of all."""
+    """Return a bound of |X|'a, (B, T, d, K): by the Cauchy-Schwarz inequality (Σ p x²)^½ (Σ a²/p)^½."""
     xp = namespace(a)
-    size = xp.maximum(xp.max(stack.X), -xp.min(stack.X))
-    shape = (*a.shape[:2], stack.X.shape[-1], a.shape[-1])
-    return xp.broadcast_to(size * xp.sum(a, axis=2, keepdims=True), shape)
+    _, quarters = stack.loss.dual_terms(a, stack.shares)
+    sums = stack.second_moment[..., None], xp.sum(quarters, axis=2, keepdims=True)
+    # a bound also where squares underflow
+    of_trials, of_a = (xp.sqrt(xp.where(each > _SMALL_SQUARES, each, _SMALL_SQUARES)) for each in sums)
+    return 2 * of_trials * of_a
 
 
 def polish(stack: Stack, W: Array, b: Array) -> tuple[Array, Array, Array]:
@@ -69,7 +73,7 @@ def polish(stack: Stack, W: Array, b: Array) -> tuple[Array, Array, Array]:
     if not stack.fit_intercept:
         return W, b, stack.scores(W, b)
     scores = _products(stack.X, W)
-    b = solve_intercept(stack.loss, scores, stack.y[..., None], stack.trial_weight, b)
+    b = solve_intercept(stack.loss, scores, stack.y[..., None], stack.shares, b)
     return W, b, scores + b[:, :, None, :]
 
 
@@ -77,7 +81,7 @@ def _products(X: Array, W: Array) -> Array:
     """Return X W; at the zero model, where every path begins, no product is needed."""
     if is_numpy_array(W) and not W.any():  # elsewhere the question would make the host wait for the device
         return np.zeros((*X.shape[:-1], W.shape[-1]), dtype=W.dtype)
-    return namespace(W).matmul(X, W)
+    return matmul_by_columns(X, W)
 
 
 def solve_intercept(loss: SquaredHinge, scores: Array, y: Array, weight: Array, b: Array) -> Array:
@@ -106,12 +110,11 @@ def balance(a: Array, y: Array) -> Array:
     then the equality must be restored before a dual value may be computed from it.
     """
     xp = namespace(a)
-    positive = y > 0
-    above = xp.sum(xp.where(positive, a, 0.0), axis=-2, keepdims=True)
-    below = xp.sum(xp.where(positive, 0.0, a), axis=-2, keepdims=True)
-    least = xp.minimum(above, below)
-    own = xp.where(positive, above, below)
-    return a * xp.where(own > 0, least / xp.where(own > 0, own, 1.0), 0.0)
+    classes = xp.astype(xp.concat([y > 0, y <= 0], axis=-1), a.dtype)
+    sums = matmul_transposed(classes, a)
+    least = xp.min(sums, axis=-2, keepdims=True)
+    shares = xp.where(sums > 0, least / xp.where(sums > 0, sums, 1.0), 0.0)
+    return a * matmul_by_columns(classes, shares)
 
 
 def _newton(
@@ -126,9 +129,9 @@ def _newton(
     for _ in range(_PLAIN_ITER if bracket is None else _MAX_ITER):
         margins = y * (scores + b[..., None, :])
         a = loss.dual_variable(margins, weight)
-        pull = xp.sum(a * y, axis=-2)  # minus the derivative in b: positive where b is too small
+        pull = xp.vecdot(a, y, axis=-2)  # minus the derivative in b: positive where b is too small
         # 0 where all trials are beyond the margin: any intercept there is a minimiser, and the step is 0.
-        slope = xp.sum(weight * loss.curvature(margins), axis=-2)
+        slope = xp.vecdot(weight, loss.curvature(margins), axis=-2)
         step = b + pull / xp.where(slope > 0, slope, 1.0)
         if bracket is not None:
             low, high = xp.where(pull > 0, b, low), xp.where(pull < 0, b, high)

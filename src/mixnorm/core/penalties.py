@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from mixnorm.core.arrays import Array, like, namespace, positive_part, to_numpy
+from mixnorm.core.arrays import Array, is_numpy_array, like, namespace, positive_part, to_numpy
 from mixnorm.core.lq_prox import prox_lq
 
 
@@ -194,6 +194,8 @@ def vector_norm(blocks: Array, p: float | Array) -> Array:
     ``p``: one order for all blocks, or a finite one of every problem, in a shape that broadcasts with the blocks.
     """
     xp = namespace(blocks)
+    if is_numpy_array(blocks):  # where K problems lie side by side, NumPy takes all of them at once: half the time
+        blocks = np.ascontiguousarray(blocks)
     size = xp.abs(blocks)
     largest = xp.max(size, axis=-2)
     is_number = isinstance(p, int | float)

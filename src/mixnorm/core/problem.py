@@ -18,7 +18,17 @@ from functools import cached_property
 
 import numpy as np
 
-from mixnorm.core.arrays import Array, like, matmul_transposed, namespace, positive_part
+from mixnorm.core.arrays import (
+    Array,
+    by_columns,
+    is_numpy_array,
+    like,
+    matmul_by_columns,
+    matmul_transposed,
+    namespace,
+    positive_part,
+    without_repeats,
+)
 from mixnorm.core.groups import Groups
 from mixnorm.core.metric import DenseMetric, Metric
 from mixnorm.core.penalties import Penalty
@@ -136,7 +146,42 @@ class Stack:
         # weights so large that their sum overflows, or so small that it has few digits; a power of two rounds nothing
         factor = xp.where(largest > 2.0**900, 2.0**-200 * one, xp.where(largest < 2.0**-900, 2.0**200 * one, one))
         weight = self.sample_weight * factor
-        return weight / xp.sum(weight, axis=(1, 2), keepdims=True)
+        return by_columns(weight / xp.sum(weight, axis=(1, 2), keepdims=True))
+
+    @cached_property
+    def shares(self) -> Array:
+        """`trial_weight` as it enters products: (B, T, n, 1) where it is known that all problems have the same."""
+        return without_repeats(self.trial_weight)
+
+    @cached_property
+    def total_weight(self) -> Array:
+        """Weight of every trial in all problems together, to a factor, (B, T, n)."""
+        return namespace(self.shares).sum(self.shares, axis=-1)
+
+    @cached_property
+    def first_moment(self) -> Array:
+        """Σ_i ω_i x_i with the ω of `total_weight`, (B, T, d)."""
+        return namespace(self.X).matmul(self.total_weight[:, :, None, :], self.X)[:, :, 0, :]
+
+    @cached_property
+    def second_moment(self) -> Array:
+        """Σ_i ω_i x_i², (B, T, d); no array of the size of X is made for NumPy."""
+        weight, X = self.total_weight, self.X
+        if is_numpy_array(X):
+            # The matrix product of the other branch needs X * X, a copy of all trials.
+            if (weight == weight[:1, :1, :1]).all():  # the usual case, in half the time
+                return weight[:, :1, :1] * np.einsum("btnd,btnd->btd", X, X)
+            return np.einsum("btn,btnd,btnd->btd", weight, X, X)
+        return namespace(X).matmul(weight[:, :, None, :], X * X)[:, :, 0, :]
+
+    @cached_property
+    def square_length(self) -> Array:
+        """Σ_{t,i} p_ti ‖x_ti‖², (B, K), or (B, 1) where all problems have the same weights."""
+        xp = namespace(self.X)
+        if self.shares.shape[-1] == 1:
+            return xp.sum(self.second_moment, axis=(1, 2))[:, None]
+        squares = np.vecdot(self.X, self.X) if is_numpy_array(self.X) else xp.sum(self.X * self.X, axis=-1)
+        return xp.sum(self.shares * squares[..., None], axis=(1, 2))
 
     @cached_property
     def threshold(self) -> Array:
@@ -172,7 +217,10 @@ class Stack:
     def with_alpha(self, alpha: Array, similarity: Array | None = None) -> "Stack":
         """Return the same stack at other alphas, and at other similarities if given, (B, K)."""
         found = replace(self, alpha=alpha, similarity=self.similarity if similarity is None else similarity)
-        vars(found)["trial_weight"] = self.trial_weight  # of a cached property: the same, and not computed again
+        # of cached properties: the same, and not computed again
+        vars(found)["trial_weight"] = self.trial_weight
+        if "second_moment" in vars(self):
+            vars(found)["second_moment"] = self.second_moment
         return found
 
     def take(self, rows: Array, columns: Array) -> "Stack":
@@ -217,6 +265,8 @@ class Stack:
 
     def last(self) -> "Stack":
         """Return the stack of the last problem of every data set alone."""
+        if self.sample_weight.shape[-1] == 1:
+            return self  # with what it has computed of its trials
         # X and y have no axis of problems, and the metric is that of a data set.
         names = ["sample_weight", "alpha", "group_weights", "similarity"]
         names += [name for name in ("center", "ridge") if getattr(self, name) is not None]
@@ -231,11 +281,11 @@ class Stack:
 
     def scores(self, W: Array, b: Array) -> Array:
         """x·w_t + b_t of every trial, (B, T, n, K)."""
-        return namespace(W).matmul(self.X, W) + b[:, :, None, :]
+        return matmul_by_columns(self.X, W) + b[:, :, None, :]
 
     def dual_variable(self, scores: Array) -> Array:
         """The a of every trial, −p ℓ'(margin), (B, T, n, K)."""
-        return self.loss.dual_variable(self.y[..., None] * scores, self.trial_weight)
+        return self.loss.dual_variable(self.y[..., None] * scores, self.shares)
 
     def deviation(self, W: Array) -> Array:
         """v_t − v̄, or v_t − the centre, (B, T, D, K)."""
@@ -277,15 +327,24 @@ class Stack:
             gradient = gradient + self.ridge[:, None, None, :] * self.mapped_back(self.mapped(W))
         return gradient
 
+    def mean_loss(self, scores: Array) -> Array:
+        """Σ_{t,i} p_ti ℓ(margin), (B, K)."""
+        return namespace(scores).sum(self.shares * self.loss.value(self.y[..., None] * scores), axis=(1, 2))
+
     def smooth(self, W: Array, scores: Array) -> Array:
         """Mean loss plus similarity and ridge terms, (B, K)."""
-        xp = namespace(W)
-        loss = xp.sum(self.trial_weight * self.loss.value(self.y[..., None] * scores), axis=(1, 2))
-        return loss + self.quadratic(W) if self.has_quadratic else loss
+        return self._smooth(W, self.mean_loss(scores))
 
     def objective(self, W: Array, scores: Array) -> Array:
         """Value of every problem, (B, K)."""
-        return self.smooth(W, scores) + self.penalty.value(self.groups.to_blocks(W), self.threshold)
+        return self.objective_of(W, self.mean_loss(scores))
+
+    def objective_of(self, W: Array, mean_loss: Array) -> Array:
+        """Value of every problem, (B, K), from its mean loss."""
+        return self._smooth(W, mean_loss) + self.penalty.value(self.groups.to_blocks(W), self.threshold)
+
+    def _smooth(self, W: Array, mean_loss: Array) -> Array:
+        return mean_loss + self.quadratic(W) if self.has_quadratic else mean_loss
 
 
 @dataclass(frozen=True, eq=False)

@@ -139,7 +139,7 @@ def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.
         if is_mne(X):
             check_marks(X)
         # y is checked as `validate_data` does it for a matrix.
-        if y is not None:
+        if y is not None and not (type(y) is np.ndarray and y.size and _are_whole_numbers(y)):
             y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"), warn=True)
         _same_length(trials.matrix, y, estimator)
         estimator.n_features_in_ = trials.matrix.shape[1]
@@ -164,9 +164,14 @@ def read_fit(estimator, X, y, subjects: list | None = None) -> tuple[Trials, np.
 
 def _needs_no_validation(X, y) -> bool:
     """Whether X is a matrix of floating-point numbers and y a vector of whole numbers, one for each of its rows."""
-    if not (type(X) is np.ndarray and type(y) is np.ndarray and X.ndim == 2 and y.ndim == 1):
+    if not (_are_floats(X) and type(y) is np.ndarray and X.ndim == 2 and y.ndim == 1):
         return False
-    return X.dtype in (np.float64, np.float32) and y.dtype.kind in "biu" and 0 < len(y) == len(X) and X.shape[1] > 0
+    return y.dtype.kind in "biu" and len(y) == len(X)
+
+
+def _are_floats(X) -> bool:
+    """Whether X is an array of floating-point numbers, in which scikit-learn has nothing to check or to convert."""
+    return type(X) is np.ndarray and X.dtype in (np.float64, np.float32) and X.size > 0
 
 
 def read_predict(estimator, X, needed=None) -> Trials:
@@ -212,8 +217,11 @@ def _read_epochs(X) -> Trials:
     recording: dict[str, float | str] | None = None
     if is_mne(X):
         X, names, recording = read_mne(X)
-    _refuse_strings(X)
-    X = check_array(X, allow_nd=True, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_features=1)
+    if not _are_floats(X):
+        _refuse_strings(X)
+        X = check_array(
+            X, allow_nd=True, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_features=1
+        )
     # `check_array` refuses an array without trials, but of three axes it does not look at the others.
     if X.ndim != 3 or 0 in X.shape:
         raise ValueError(

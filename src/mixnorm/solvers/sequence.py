@@ -22,9 +22,11 @@ def side_by_side(stacks: list[Stack]) -> Stack:
         return first
 
     def repeated(array):
+        if array.shape[-1] == 1:  # one column for all, without a copy of it for each
+            return xp.broadcast_to(array, (*array.shape[:-1], len(stacks)))
         return xp.concat([array] * len(stacks), axis=-1)
 
-    return replace(
+    found = replace(
         first,
         sample_weight=repeated(first.sample_weight),
         group_weights=xp.concat([stack.group_weights for stack in stacks], axis=-1),
@@ -34,6 +36,11 @@ def side_by_side(stacks: list[Stack]) -> Stack:
         similarity=xp.concat([stack.similarity for stack in stacks], axis=-1),
         penalty=first.penalty.repeat(len(stacks)),
     )
+    # of cached properties: the same, and not computed again
+    vars(found)["trial_weight"] = repeated(first.trial_weight)
+    if first.shares.shape[-1] == 1 and "second_moment" in vars(first):
+        vars(found)["second_moment"] = first.second_moment
+    return found
 
 
 def solve_in_sequence(solve: Callable, stacks: list[Stack], tol: float, max_iter: int) -> list[Solution]:

@@ -62,8 +62,7 @@ def certified(cells: list[Stack], reached: Reached, at_once: int) -> Iterator[So
             side_by_side(cells[some]), _columns_last(reached.W[some, ...]), _columns_last(reached.b[some, ...])
         )
         for j in range(len(cells[some])):
-            own = found.columns(slice(j * K, (j + 1) * K))
-            yield _solution(own, reached.n_iter[first + j, ...])
+            yield _solution(found, reached.n_iter[first + j, ...], slice(j * K, (j + 1) * K))
 
 
 class Limits(NamedTuple):
@@ -114,8 +113,10 @@ def better(before: Solution, after: Solution) -> Solution:
     return Solution(W, b, objective, relative_gap(objective, xp.maximum(*bounds)), after.n_iter)
 
 
-def _solution(found: Certificate, n_iter: Array) -> Solution:
-    return Solution(found.W, found.b, found.primal, found.gap, n_iter)
+def _solution(found: Certificate, n_iter: Array, columns: slice = slice(None)) -> Solution:
+    """The solution that some of the columns of a certificate describe."""
+    W, b, objective, gap = (part[..., columns] for part in (found.W, found.b, found.primal, found.gap))
+    return Solution(W, b, objective, gap, n_iter)
 
 
 def _columns_last(values: Array) -> Array:

@@ -5,7 +5,9 @@ fixed sequence of operations for all problems at once, each of which costs a lau
 number without waiting for it. That is the reason for every difference below.
 """
 
+import os
 from dataclasses import dataclass
+E=lambda n,d: type(d)(os.environ.get(n,d))
 
 #: Levenberg-Marquardt damping to begin with, in units of the Hessian's diagonal, and its bounds.
 DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-6, 1e-10, 1e3
@@ -164,16 +166,16 @@ GRAM = GramTuning(
     least_trials=0.5,  # with fewer, systems of the size of the trials are cheaper
     least_alphas=5,  # one fit takes as long with the host engine, which needs no Gram matrix of all features
     lengths=(0.25, 1 / 16, 1 / 64),  # each costs one product with the Gram matrix
-    check=1e-2,  # flat from 3e-3 to 1e-1
-    last=1e-6,  # flat from 1e-4 to 1e-6
-    entry=20.0,  # flat from 5 to 100; with 0.5 a path takes a fifth more steps
-    settled=1e-7,
+    check=E('check',1e-2),  # flat from 3e-3 to 1e-1
+    last=E('last',1e-6),  # flat from 1e-4 to 1e-6
+    entry=E('entry',20.0),  # flat from 5 to 100; with 0.5 a path takes a fifth more steps
+    settled=E('settled',1e-7),
     coarse=CoarsePath(0.4, 1e-1),
-    least_size=128,  # a smaller factor costs no more than two iterations
-    most_crossed=2,  # every one costs about one more iteration
-    near=1e-2,
-    iterations=4,  # more cost as much as a factor of 257 coordinates
-    exactness=1e-5,  # flat from 1e-4 to 1e-6
+    least_size=E('least_size',128),  # a smaller factor costs no more than two iterations
+    most_crossed=E('most_crossed',2),  # every one costs about one more iteration
+    near=E('near',1e-2),
+    iterations=E('iterations',4),  # more cost as much as a factor of 257 coordinates
+    exactness=E('exactness',1e-5),  # flat from 1e-4 to 1e-6
 )
 
 # --- of the host engine alone ---

@@ -65,10 +65,11 @@ class Coordinates:
 
     def to(self, values: np.ndarray, like: np.ndarray, last: float) -> np.ndarray:
         """Return a vector ``like`` v from intercept and coefficients, with 0 for the others and a last entry."""
-        out = np.zeros_like(like)
+        out = np.empty(len(like))
         if self.is_all:
             out[:-1] = values
         else:
+            out.fill(0.0)
             out[self.places] = values
         out[-1] = last
         return out

@@ -91,7 +91,7 @@ class Descent:
                 break
             if len(entering):
                 self.place = entered(self._problem, place, entering, dual_norms, tau)
-            elif not place.norms.any() or (gap <= tol and not is_checked):
+            elif (gap <= tol and not is_checked) or not np.count_nonzero(place.norms):
                 self._check(checked, tau, gap <= tol)
                 is_checked = True
                 continue
@@ -116,9 +116,8 @@ class Descent:
 
     def _gap(self, tau: np.ndarray, dual_norms: np.ndarray) -> float:
         """Estimate the certificate's gap; exact after a check, but for rounding."""
-        place = self.place
-        smooth, total = 0.5 * float(place.v @ place.slope), -float(place.slope[-1])
-        return gap_estimate(Scalars, place.value, total, smooth, float((dual_norms / tau).max()), 0.0)
+        place, ratio = self.place, float((dual_norms / tau).max())
+        return gap_estimate(Scalars, place.value, -float(place.slope[-1]), place.smooth, ratio, 0.0)
 
     def _entering(self, dual_norms: np.ndarray, tau: np.ndarray, decrease: float) -> np.ndarray:
         """Return the absent groups that enter now, of those whose gradient asks for it the largest first.
@@ -151,7 +150,8 @@ class Descent:
             short, along = problem.shortfalls(np.stack([v, direction], axis=1)).T
             self._tangent = _Tangent(direction, along)
         crossed = self._count(short)
-        self.place = self._exact(v, self.place.norms, tau)
+        slope = problem.times(v) if crossed else self.place.slope
+        self.place = self._exact(v, slope, self.place.norms, tau)
         if self.place.value > before.value * (1 + 1e-13):
             crossed += self._step_back(before, short, tau)
         else:
@@ -164,15 +164,14 @@ class Descent:
             self._factor.crossed += crossed
         return crossed
 
-    def _exact(self, v: np.ndarray, norms: np.ndarray, tau: np.ndarray) -> Place:
+    def _exact(self, v: np.ndarray, slope: np.ndarray, norms: np.ndarray, tau: np.ndarray) -> Place:
         """Return the place of a point, with the intercept that is best for the trials that K counts."""
         problem = self._problem
-        slope = problem.times(v)
         if problem.free and problem.gram[0, 0] > 0:
             change = -float(slope[0]) / float(problem.gram[0, 0])
             v = v.copy()
             v[0] += change
-            slope += change * problem.gram[0]
+            slope = slope + change * problem.gram[0]
         return Place.of(v, slope, norms, tau)
 
     def _step_back(self, before: Place, short: np.ndarray, tau: np.ndarray) -> int:
@@ -193,8 +192,7 @@ class Descent:
         v = before.v + length * change
         self._short = self._short + length * ahead
         crossed = self._count(self._short)
-        norms = groups.norms(v[problem.free : -1])
-        self.place = self._exact(v, norms, tau)
+        self.place = self._exact(v, problem.times(v), groups.norms(v[problem.free : -1]), tau)
         return crossed
 
     # The next alpha.
@@ -213,8 +211,13 @@ class Descent:
     def _predict(self, alpha: float, tau: np.ndarray) -> bool:
         """Go to the tangent of the path, with the trials expected inside the margin; return whether there is one."""
         problem, place, tangent = self._problem, self.place, self._tangent
-        if tangent is None or not alpha < self._alpha:
+        if not alpha < self._alpha < np.inf:
             return False
+        if tangent is None:
+            direction = self._direction()
+            if direction is None:
+                return False
+            tangent = _Tangent(direction, problem.shortfalls(direction))
         inner, length = slice(problem.free, -1), self._alpha - alpha
         v = place.v + length * tangent.v
         # On the other side of its zero the gradient of a group's norm has the other direction.

@@ -31,19 +31,21 @@ class Place(NamedTuple):
         K v: the gradient of the loss, and −Σ a.
     norms : ndarray of shape (G,)
         ‖w_g‖.
-    value : float
-        ½ v'K v + alpha Σ β_g ‖w_g‖: the problem's value, if K counts the trials that are inside the margin at v.
+    smooth, value : float
+        ½ v'K v, and with alpha Σ β_g ‖w_g‖ the problem's value, if K counts the trials inside the margin at v.
     """
 
     v: np.ndarray
     slope: np.ndarray
     norms: np.ndarray
+    smooth: float
     value: float
 
     @classmethod
     def of(cls, v: np.ndarray, slope: np.ndarray, norms: np.ndarray, tau: np.ndarray) -> "Place":
         """Return the place where K v and the norms are known; tau (G,) are the thresholds alpha β."""
-        return cls(v, slope, norms, 0.5 * float(v @ slope) + float(tau @ norms))
+        smooth = 0.5 * float(v @ slope)
+        return cls(v, slope, norms, smooth, smooth + float(tau @ norms))
 
 
 class Moved(NamedTuple):
@@ -86,7 +88,7 @@ def newton_step(problem: GramProblem, place: Place, tau: np.ndarray, factor: Fac
     """
     free, own = problem.free, problem.coordinates(place.norms > 0)
     x, residual = own.of(place.v), own.of(place.slope).copy()
-    norms, price, gamma = (own.of_groups(values) for values in (place.norms, tau, problem.gamma))
+    norms, price, gamma = own.of_groups(place.norms), own.of_groups(tau), own.of_groups(problem.gamma)
     weight = price / norms
     spread = weight[own.label]
     pull = spread * x[free:]
@@ -131,7 +133,7 @@ def _through_prox(
     left = np.maximum(size - move.threshold, 0.0)
     end = move.x + length * move.dx
     end[problem.free :] = u * (left / np.where(size > 0, size, 1.0))[own.label]
-    return _reached(problem, place, own, end, left, tau), bool(left.all())
+    return _reached(problem, place, own, end, left, tau), np.count_nonzero(left) == len(left)
 
 
 def _reached(

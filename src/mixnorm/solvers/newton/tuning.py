@@ -5,9 +5,7 @@ fixed sequence of operations for all problems at once, each of which costs a lau
 number without waiting for it. That is the reason for every difference below.
 """
 
-import os
 from dataclasses import dataclass
-E=lambda n,d: type(d)(os.environ.get(n,d))
 
 #: Levenberg-Marquardt damping to begin with, in units of the Hessian's diagonal, and its bounds.
 DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-6, 1e-10, 1e3
@@ -131,12 +129,12 @@ class GramTuning:
         Paths of so few features, so many trials per feature, and so many alphas are solved by it.
     lengths : tuple of float
         Parts of a step that is too long; the best of them is taken.
-    check, last : float
-        Margins are computed after a step that predicts a decrease by at most this share of the value. After one that
-        predicts so little that it is below ``last``, the point is expected to be the solution.
-    entry, settled : float
-        Groups enter where the last step predicts at most so many times what their proximal step gains, or at most this
-        share of the value.
+    last : float
+        The end of a step that predicts a decrease by at most this share of the value is expected to be the solution.
+    entry, entry_few, few, settled : float
+        Groups enter where the last step predicts at most so many times what their proximal step gains, or at most the
+        share ``settled`` of the value; ``entry_few`` where fewer trials are inside the margin than ``few`` times the
+        features. There no group enters before the first step at an alpha.
     coarse : CoarsePath
     least_size, most_crossed, near : int, int, float
         A system of so many coordinates is solved by conjugate gradients with the factor of a former step, if at most
@@ -149,9 +147,10 @@ class GramTuning:
     least_trials: float
     least_alphas: int
     lengths: tuple[float, ...]
-    check: float
     last: float
     entry: float
+    entry_few: float
+    few: float
     settled: float
     coarse: CoarsePath
     least_size: int
@@ -166,16 +165,17 @@ GRAM = GramTuning(
     least_trials=0.5,  # with fewer, systems of the size of the trials are cheaper
     least_alphas=5,  # one fit takes as long with the host engine, which needs no Gram matrix of all features
     lengths=(0.25, 1 / 16, 1 / 64),  # each costs one product with the Gram matrix
-    check=E('check',1e-2),  # flat from 3e-3 to 1e-1
-    last=E('last',1e-6),  # flat from 1e-4 to 1e-6
-    entry=E('entry',20.0),  # flat from 5 to 100; with 0.5 a path takes a fifth more steps
-    settled=E('settled',1e-7),
+    last=1e-6,  # flat from 1e-4 to 1e-6
+    entry=20.0,  # flat from 5 to 100; with 0.5 a path takes a fifth more steps
+    entry_few=1.0,  # flat from 0.1 to 5
+    few=2.0,  # with 1, 240 trials of 56 × 2 take a quarter more steps; with 5, 1000 trials of 32 × 8 a fifth more
+    settled=1e-7,
     coarse=CoarsePath(0.4, 1e-1),
-    least_size=E('least_size',128),  # a smaller factor costs no more than two iterations
-    most_crossed=E('most_crossed',2),  # every one costs about one more iteration
-    near=E('near',1e-2),
-    iterations=E('iterations',4),  # more cost as much as a factor of 257 coordinates
-    exactness=E('exactness',1e-5),  # flat from 1e-4 to 1e-6
+    least_size=128,  # a smaller factor costs no more than two iterations
+    most_crossed=2,  # every one costs about one more iteration
+    near=1e-2,
+    iterations=4,  # more cost as much as a factor of 257 coordinates
+    exactness=1e-5,  # flat from 1e-4 to 1e-6
 )
 
 # --- of the host engine alone ---

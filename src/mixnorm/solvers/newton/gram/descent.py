@@ -1,8 +1,10 @@
 r"""The path of one problem in the Gram matrix: Newton steps, groups that enter, and trials that cross the margin.
 
-A step sees the trials that K counts as if all of them stayed inside the margin and no other came. So after a step
-whose groups have settled, the margins are computed (a *check*), K is changed by the trials that have crossed, and what
-it says is exact again. Groups enter at once where the gain they promise is not far below that of the last step.
+A step sees the trials that K counts as if all of them stayed inside the margin and no other came. So after every step
+the margins are computed (a *check*), K is changed by the trials that have crossed, and what it says is exact again.
+Groups enter at once where the gain they promise is not far below that of the last step. Where few trials are inside
+the margin, K has little curvature, and many groups that enter at once must leave again: there they enter once the
+present ones have nearly settled.
 
 The next alpha begins on the tangent of the path (`mixnorm.solvers.newton.host.predictor`), M dw/dalpha = −s, with the
 trials inside the margin that are expected there. The scores of the tangent cost nearly nothing if they are computed in
@@ -74,7 +76,7 @@ class Descent:
         """Descend at one alpha."""
         tau, most = alpha * self._problem.beta, min(max_iter, MOST_STEPS)
         checked = self.place = Place.of(*self.place[:3], tau)
-        decrease, steps, waited, least_gap, has_crossed = np.inf, 0, 0, np.inf, True
+        decrease, steps, waited, least_gap = np.inf, 0, 0, np.inf
         is_checked = not self._predict(alpha, tau)
         self._alpha, self._tangent = alpha, None
         while True:
@@ -90,22 +92,18 @@ class Descent:
             if steps >= most or is_given_up(waited, not len(entering), HOST):
                 break
             if len(entering):
-                self.place = entered(self._problem, place, entering, dual_norms, tau)
+                self.place, is_checked = entered(self._problem, place, entering, dual_norms, tau), False
             elif (gap <= tol and not is_checked) or not np.count_nonzero(place.norms):
                 self._check(checked, tau, gap <= tol)
                 is_checked = True
                 continue
-            moved = newton_step(self._problem, self.place, tau, self._factor, decrease)
-            if moved.place is self.place:  # no part of the step lowers the value
-                is_checked = False
+            there, self._factor, promised = newton_step(self._problem, self.place, tau, self._factor, decrease)
+            if there is self.place:  # no part of the step lowers the value
                 break
-            self.place, self._factor = moved.place, moved.factor
-            decrease = moved.decrease / self.place.value
+            self.place, decrease = there, promised / there.value
             steps += 1
-            # Where no trial crossed at the last check, the next one waits for convergence.
-            is_checked = moved.is_plain and decrease <= (GRAM.check if has_crossed else 0.1 * tol)
-            if is_checked:
-                has_crossed = self._check(checked, tau, decrease <= GRAM.last) > 0
+            self._check(checked, tau, decrease <= GRAM.last)
+            is_checked = True
         if not is_checked:
             self._check(checked, tau, is_last=True)
         return steps
@@ -130,14 +128,17 @@ class Descent:
             return asking
         excess = dual_norms[asking] - tau[asking]
         gain = float((excess * excess / self._problem.trace[asking]).sum()) / 2
-        is_first = not np.isfinite(decrease)
-        if not (is_first or decrease * place.value <= GRAM.entry * gain or decrease <= GRAM.settled):
+        n_present = np.count_nonzero(place.norms)
+        is_few = self._problem.n_inside < GRAM.few * len(self._problem.features)
+        is_first = not n_present or not (is_few or np.isfinite(decrease))
+        worth = GRAM.entry_few if is_few else GRAM.entry
+        if not (is_first or decrease * place.value <= worth * gain or decrease <= GRAM.settled):
             return asking[:0]
-        most = number_to_enter(np, self._limit, np.count_nonzero(place.norms))
+        most = number_to_enter(np, self._limit, n_present)
         return asking[np.argsort(-dual_norms[asking] / tau[asking], kind="stable")][: int(most)]
 
-    def _check(self, before: Place, tau: np.ndarray, is_last: bool) -> int:
-        """Compute the margins, and let K count the trials inside; return how many have crossed.
+    def _check(self, before: Place, tau: np.ndarray, is_last: bool) -> None:
+        """Compute the margins, and let K count the trials inside.
 
         ``before``: the place of the check before; ``is_last``: whether this may be the solution. Where the value is
         higher than before, the best point between the two takes the place of this one.
@@ -149,17 +150,16 @@ class Descent:
         else:
             short, along = problem.shortfalls(np.stack([v, direction], axis=1)).T
             self._tangent = _Tangent(direction, along)
-        crossed = self._count(short)
-        slope = problem.times(v) if crossed else self.place.slope
+        slope = problem.times(v) if self._count(short > 0) else self.place.slope
         self.place = self._exact(v, slope, self.place.norms, tau)
         if self.place.value > before.value * (1 + 1e-13):
-            crossed += self._step_back(before, short, tau)
+            self._step_back(before, short, tau)
         else:
             self._short = short
-        return crossed
 
-    def _count(self, short: np.ndarray) -> int:
-        crossed = self._problem.move_to(short > 0)
+    def _count(self, inside: np.ndarray) -> int:
+        """Let K count the trials that are inside the margin; return how many have crossed it."""
+        crossed = self._problem.move_to(inside)
         if self._factor is not None:
             self._factor.crossed += crossed
         return crossed
@@ -174,8 +174,8 @@ class Descent:
             slope = slope + change * problem.gram[0]
         return Place.of(v, slope, norms, tau)
 
-    def _step_back(self, before: Place, short: np.ndarray, tau: np.ndarray) -> int:
-        """Go to the least value between the place of the check before and this one; return how many trials cross."""
+    def _step_back(self, before: Place, short: np.ndarray, tau: np.ndarray) -> None:
+        """Go to the least value between the place of the check before and this one."""
         problem, here = self._problem, self.place
         change, ahead = here.v - before.v, short - self._short
         w, dw = before.v[problem.free : -1], change[problem.free : -1]
@@ -191,9 +191,8 @@ class Descent:
         length = brentq(derivative, 0.0, 1.0, disp=False) if derivative(0.0) < 0 < derivative(1.0) else 0.0
         v = before.v + length * change
         self._short = self._short + length * ahead
-        crossed = self._count(self._short)
+        self._count(self._short > 0)
         self.place = self._exact(v, problem.times(v), groups.norms(v[problem.free : -1]), tau)
-        return crossed
 
     # The next alpha.
 
@@ -228,8 +227,6 @@ class Descent:
             short = problem.shortfalls(v)
         # To count a trial that has left costs little; without one that has not, the step may be far too long.
         expected = (short > 0) | ((self._short > 0) & (short > -LEAVES * self._short))
-        crossed = problem.move_to(expected)
-        if self._factor is not None:
-            self._factor.crossed += crossed
+        self._count(expected)
         self.place = Place.of(v, problem.times(v), problem.groups.norms(v[inner]), tau)
         return True

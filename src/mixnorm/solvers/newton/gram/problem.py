@@ -15,16 +15,11 @@ from scipy.linalg.blas import dsymv, dsyrk
 from mixnorm.core.arrays import to_numpy
 from mixnorm.core.problem import Stack
 from mixnorm.solvers.newton.gram.coordinates import Coordinates
-from mixnorm.solvers.newton.tuning import HOST
+from mixnorm.solvers.newton.tuning import DAMPING, HOST
 
-
-_ROUNDINGS = 16 * 2.0**-24
-
-
-def _columns(X, used, features):
-    is_whole = len(features) == X.shape[1] and bool((features[1:] > features[:-1]).all())
-    columns = X if is_whole else X.take(features, axis=1)
-    return columns if len(used) == len(X) else columns.take(used, axis=0)
+#: The error of a product in single precision, in units of the lengths of its two vectors: far beyond what roundings of
+#: different signs add up to.
+_SINGLE_ERROR = 16 * 2.0**-24
 
 
 class GramProblem:
@@ -46,8 +41,12 @@ class GramProblem:
         Of all groups.
     gram : ndarray of shape (free + d + 1, free + d + 1)
         K, with the ridge on the diagonal of the coefficients; only the upper triangle is valid.
+    damping : ndarray of shape (free + d + 1,)
+        What a Newton step adds to the diagonal of K, which may be singular where few trials are inside the margin.
     trace, gamma : ndarrays of shape (G,)
         Trace of the Hessian over each group with all trials inside the margin, and γ of the normal map.
+    n_inside : int
+        How many trials K counts.
     """
 
     def __init__(self, stack: Stack, i: int, k: int):
@@ -59,43 +58,49 @@ class GramProblem:
         self.free = int(stack.fit_intercept)
         self.p, self.y, self.beta = p[used], to_numpy(stack.y)[i, 0][used], beta[kept]
         self.ridge = 0.0 if stack.ridge is None else float(to_numpy(stack.ridge)[i, k])
-        self._X = _columns(to_numpy(stack.X)[i, 0], used, self.features)
-        D = self.free + len(self.features) + 1
-        #: all rows, in single precision: half the memory to read in every check
-        self._rows = self._joined(np.empty((len(used), D), dtype=np.float32), self._X, self.y)
-        self._longest = float(np.sqrt(np.vecdot(self._rows, self._rows).max(initial=0.0)))
+        self._X = self._columns(to_numpy(stack.X)[i, 0], used)
+        # in single precision: every check reads all rows, and they take half the time
+        self._rows = self._joined(self._X, self.y, np.float32)
+        self._longest = float(np.sqrt(np.vecdot(self._rows, self._rows).max()))
         self.groups = Coordinates(np.arange(len(kept)), stack.groups.sizes[kept], self.free)
         self._known: dict[bytes, Coordinates] = {}
-        self._inside = np.ones(len(used), dtype=bool)
-        self.gram = self._first_gram()
-        diagonal = np.einsum("ii->i", self.gram)[self.free : -1]
-        self.trace = np.maximum(self.groups.sums(diagonal), 1e-300)
+        self._inside, self.n_inside = np.ones(len(used), dtype=bool), len(used)
+        self.gram = self._gram_of_all()
+        diagonal = np.einsum("ii->i", self.gram)
+        self.damping = DAMPING * diagonal
+        self.trace = np.maximum(self.groups.sums(diagonal[self.free : -1]), 1e-300)
         self.gamma = HOST.gamma / self.trace
-        diagonal += self.ridge
+        diagonal[self.free : -1] += self.ridge
 
-    def _first_gram(self) -> np.ndarray:
+    def _columns(self, X: np.ndarray, used: np.ndarray) -> np.ndarray:
+        """Return the trials in use with the features in order, (n, d); X itself where these are all of it."""
+        is_whole = len(self.features) == X.shape[1] and bool((self.features[1:] > self.features[:-1]).all())
+        columns = X if is_whole else X.take(self.features, axis=1)
+        return columns if len(used) == len(X) else columns.take(used, axis=0)
+
+    def _joined(self, X: np.ndarray, y: np.ndarray, dtype: type = np.float64) -> np.ndarray:
+        """Return the rows (1, x, y) of some trials, (n, free + d + 1)."""
+        rows = np.empty((len(X), self.free + X.shape[1] + 1), dtype)
+        rows[:, : self.free] = 1.0
+        rows[:, self.free : -1] = X
+        rows[:, -1] = y
+        return rows
+
+    def _gram_of_all(self) -> np.ndarray:
         """Return K of all trials."""
-        D, twice = self.free + len(self.features) + 1, 2 * self.p
-        border = np.ones((D - len(self.features), len(twice)))
-        border[-1] = self.y
-        gram, inner, outer = np.empty((D, D)), slice(self.free, -1), [*range(self.free), D - 1]
+        twice, inner = 2 * self.p, slice(self.free, -1)
+        edges = [*range(self.free), -1]
+        ends = np.stack([np.ones_like(self.y), self.y])[-len(edges) :]
+        # Trials of equal weight need no weighted copy.
         is_even = float(np.ptp(twice)) <= 1e-15 * float(twice[0])
-        scaled = self._X if is_even else self._X * np.sqrt(twice)[:, None]
-        gram[inner, inner] = dsyrk(float(twice[0]) if is_even else 1.0, scaled.T, lower=1).T
-        gram[outer, inner] = gram[inner, outer].T
-        across = (border * twice) @ self._X
-        own = (border * twice) @ border.T
-        gram[0, inner] = across[0]
-        gram[inner, -1] = across[-1]
-        gram[0, -1], gram[0,0], gram[-1,-1] = own[0,-1], own[0,0], own[-1,-1]
+        scale, trials = (float(twice[0]), self._X) if is_even else (1.0, self._X * np.sqrt(twice)[:, None])
+        gram = np.zeros((self.free + self._X.shape[1] + 1,) * 2)
+        gram[inner, inner] = dsyrk(scale, trials.T, lower=1).T
+        ends_of_weight = ends * twice
+        across = ends_of_weight @ self._X
+        gram[: self.free, inner], gram[inner, -1] = across[: self.free], across[-1]
+        gram[np.ix_(edges, edges)] = ends_of_weight @ ends.T
         return gram
-
-    def _joined(self, out: np.ndarray, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Return the rows (1, x, y) of some trials, (n, D)."""
-        out[:, : self.free] = 1.0
-        out[:, self.free : -1] = X
-        out[:, -1] = y
-        return out
 
     def zero(self) -> np.ndarray:
         """Return v of the zero model; its best intercept leaves all trials inside the margin."""
@@ -113,18 +118,18 @@ class GramProblem:
 
         In single precision, but where that leaves the sign of the first open.
         """
-        y = -self.y if vectors.ndim == 1 else -self.y[:, None]
-        short = (self._rows @ vectors.astype(np.float32)) * y
-        first, v = (short, vectors) if vectors.ndim == 1 else (short[:, 0], vectors[:, 0])
-        error = _ROUNDINGS * self._longest * float(np.sqrt(v @ v))
-        near = (np.abs(first) <= error).nonzero()[0]
-        if len(near):
-            first[near] = -self.y[near] * (self._exact_rows(near) @ v)
+        is_one = vectors.ndim == 1
+        short = self._rows @ vectors.astype(np.float32)
+        short *= -self.y if is_one else -self.y[:, None]
+        first, v = (short, vectors) if is_one else (short[:, 0], vectors[:, 0])
+        open_ = (np.abs(first) <= _SINGLE_ERROR * self._longest * float(np.sqrt(v @ v))).nonzero()[0]
+        if len(open_):
+            first[open_] = -self.y[open_] * (self._rows_of(open_) @ v)
         return short
 
-    def _exact_rows(self, trials: np.ndarray) -> np.ndarray:
-        X = self._X.take(trials, axis=0)
-        return self._joined(np.empty((len(trials), len(self.gram))), X, self.y.take(trials))
+    def _rows_of(self, trials: np.ndarray) -> np.ndarray:
+        """Return the rows of some trials in double precision."""
+        return self._joined(self._X.take(trials, axis=0), self.y.take(trials))
 
     def move_to(self, inside: np.ndarray) -> int:
         """Let K count the trials that are ``inside`` the margin; return how many have crossed it."""
@@ -133,12 +138,12 @@ class GramProblem:
             came = inside.take(crossed)
             self._add(1.0, crossed[came])
             self._add(-1.0, crossed[~came])
-            self._inside = inside
+            self._inside, self.n_inside = inside, int(np.count_nonzero(inside))
         return len(crossed)
 
     def _add(self, sign: float, trials: np.ndarray) -> None:
         if len(trials):
-            rows = self._exact_rows(trials)
+            rows = self._rows_of(trials)
             rows *= np.sqrt(2 * self.p.take(trials))[:, None]
             dsyrk(sign, rows.T, beta=1.0, c=self.gram.T, lower=1, overwrite_c=1)
 

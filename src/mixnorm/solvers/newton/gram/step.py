@@ -58,14 +58,11 @@ class Moved(NamedTuple):
         The factor that is nearest now.
     decrease : float
         What was predicted.
-    is_plain : bool
-        Whether the step was taken as a whole and no group left.
     """
 
     place: Place
     factor: Factor
     decrease: float
-    is_plain: bool
 
 
 class _Move(NamedTuple):
@@ -104,36 +101,32 @@ def newton_step(problem: GramProblem, place: Place, tau: np.ndarray, factor: Fac
     longer, dw = gamma[own.label], step[free:]
     move = _Move(x, step, x[free:] + longer * pull, dw + longer * curvature.times(own, dw), gamma * price)
     gain = -float(residual @ step)
-    there, is_plain = _searched(problem, place, own, move, tau, gain)
-    return Moved(there, factor, gain, is_plain)
+    return Moved(_searched(problem, place, own, move, tau, gain), factor, gain)
 
 
 def _searched(
     problem: GramProblem, place: Place, own: Coordinates, move: _Move, tau: np.ndarray, gain: float
-) -> tuple[Place, bool]:
-    """Take the whole step through the prox or, where the value does not fall enough, the best part of it.
-
-    Also return whether the step was taken as a whole and no group left.
-    """
-    whole, is_kept = _through_prox(problem, place, own, move, tau, 1.0)
+) -> Place:
+    """Take the whole step through the prox or, where the value does not fall enough, the best part of it."""
+    whole = _through_prox(problem, place, own, move, tau, 1.0)
     # Near the solution what the step gains is less than the rounding of the terms, which add up to a small value.
     is_rounding = gain <= _SMALL * place.value and whole.value <= place.value + _ROUNDING * problem.gram[-1, -1]
     if is_rounding or is_accepted(whole.value, place.value, 1.0, gain):
-        return whole, is_kept
-    tried = [_through_prox(problem, place, own, move, tau, length)[0] for length in GRAM.lengths]
-    return min(place, _straight(problem, place, own, move, tau), *tried, key=lambda found: found.value), False
+        return whole
+    parts = [_through_prox(problem, place, own, move, tau, length) for length in GRAM.lengths]
+    return min(place, _straight(problem, place, own, move, tau), *parts, key=lambda found: found.value)
 
 
 def _through_prox(
     problem: GramProblem, place: Place, own: Coordinates, move: _Move, tau: np.ndarray, length: float
-) -> tuple[Place, bool]:
-    """Take a part of the step before the prox; also return whether all groups stay."""
+) -> Place:
+    """Take a part of the step before the prox."""
     u = move.u + length * move.du
     size = own.norms(u)
     left = np.maximum(size - move.threshold, 0.0)
     end = move.x + length * move.dx
     end[problem.free :] = u * (left / np.where(size > 0, size, 1.0))[own.label]
-    return _reached(problem, place, own, end, left, tau), np.count_nonzero(left) == len(left)
+    return _reached(problem, place, own, end, left, tau)
 
 
 def _reached(

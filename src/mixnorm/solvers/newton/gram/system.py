@@ -1,6 +1,6 @@
 r"""The linear system of a Newton step: K on the present coordinates, and the curvature of their norms.
 
-    M = K + diag(c) − Σ_g c_g s_g s_g',        c_g = alpha β_g / ‖w_g‖,   s_g = w_g / ‖w_g‖.
+    M = K + diag(c) − Σ_g c_g s_g s_g' + damping,        c_g = alpha β_g / ‖w_g‖,   s_g = w_g / ‖w_g‖.
 
 M is factorised, or solved by conjugate gradients that the factor of a former step preconditions. Near the solution M
 changes from step to step only by the few trials that cross the margin and a little by c and s, so that few iterations
@@ -49,6 +49,7 @@ class Factor:
             else:  # two steps are several times faster than one with both indices
                 M = problem.gram.take(own.places, axis=0).take(own.places, axis=1)
             own.pairs.subtract(M, np.sqrt(curvature.spread) * curvature.unit)
+            diagonal_of(M)[:] += own.of(problem.damping)
             diagonal_of(M)[problem.free :] += curvature.spread
             return M
 
@@ -68,12 +69,13 @@ class Factor:
 
     def iterate(self, problem: GramProblem, curvature: NormCurvature, right: np.ndarray) -> np.ndarray | None:
         """Solve with the M of another point by conjugate gradients; None where they take too many iterations."""
-        own, free = self.own, problem.free
+        own, free, damping = self.own, problem.free, self.own.of(problem.damping)
         x, rest = np.zeros_like(right), right.copy()
         direction = solved = self.solve(rest)
         size = first = float(rest @ solved)
         for _ in range(GRAM.iterations):
             image = own.of(problem.times(own.to(direction, problem.gram[0], 0.0)))
+            image += damping * direction
             image[free:] += curvature.times(own, direction[free:])
             length = size / float(direction @ image)
             x += length * direction

@@ -1,9 +1,11 @@
 """Random small problems with everything that makes a problem hard, and what the solver makes of them.
 
-    python benchmarks/random_problems.py {single,joint} [--count 3000] [--seed 1] [--convex 0] [--json FILE]
+    python benchmarks/random_problems.py {single,path,joint} [--count 3000] [--seed 1] [--convex 0] [--json FILE]
 
 ``single``: one subject, 2 to 200 trials, 1 to 96 features, every penalty, q from 1 to 2, weights, duplicates, features
 scaled apart, offsets of 10 to 1e6 times the spread of a feature, alpha from 1e-8 to 10 of alpha_max.
+``path``: the same with the ℓ1-ℓ2 norm, groups of several features, no unpenalised sensor, 10 to 400 trials, and 5 to 20
+alphas from alpha_max down, of which the last counts.
 ``joint``: 1 to 4 subjects, 6 to 120 trials each, up to 12 features, weights, duplicates, unpenalised and forbidden
 sensors, similarity from 0 to 1e6, with noise or without.
 
@@ -19,9 +21,10 @@ import os
 import sys
 import time
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 HERE = Path(__file__).parent
@@ -29,7 +32,7 @@ sys.path += [str(HERE.parent / "src"), str(HERE.parent / "tests")]
 
 import numpy as np  # noqa: E402
 
-from mixnorm import GroupSVC, MultiTaskGroupSVC  # noqa: E402
+from mixnorm import GroupSVC, MultiTaskGroupSVC, group_svc_path  # noqa: E402
 
 TOL = 1e-6
 #: Within these bounds every fit must reach tol with default settings.
@@ -55,6 +58,7 @@ class Case:
     noise: bool = False
     fit_intercept: bool = True
     offset: float = 0.0
+    n_alphas: int = 1
 
     @property
     def order(self) -> float:
@@ -244,7 +248,33 @@ def joint_case(rng: np.random.Generator) -> Case:
     )
 
 
-GENERATORS = {"single": single_case, "joint": joint_case}
+def path_case(rng: np.random.Generator) -> Case:
+    """A path of one subject; see the module's docstring."""
+    case = single_case(rng)
+    n, size = int(np.exp(rng.uniform(np.log(10), np.log(400)))), int(rng.choice([2, 3, 4, 8]))
+    d = size * max(1, int(np.exp(rng.uniform(0, np.log(min(2 * n, 160) / size)))))
+    y = _labels(rng, n)
+    X = _features(rng, y, d)
+    X += case.offset * X.std(axis=0) * rng.choice([-1, 1], d) * (rng.random(d) < 0.7)
+    groups = np.arange(d) // size
+    beta = _betas(rng, d // size, "group", 0.15)
+    nobody = np.zeros(n, dtype=int)
+    return replace(
+        case,
+        X=X,
+        y=y,
+        s=_weights(rng, y, nobody),
+        subjects=nobody,
+        groups=groups,
+        beta=np.where(beta == 0, 1.0, beta),
+        penalty="group",
+        q=2.0,
+        share=10 ** rng.uniform(-6, 0),
+        n_alphas=int(rng.integers(5, 21)),
+    )
+
+
+GENERATORS = {"single": single_case, "path": path_case, "joint": joint_case}
 
 
 def _labels(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -302,11 +332,21 @@ def fit(case: Case, tol: float = TOL):
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if case.n_alphas > 1:
+            return _end_of_path(case, settings)
         if not joint:
             return GroupSVC(case.alpha, **settings).fit(case.X, case.y, sample_weight=case.s)
         given = {t: noise(case, rows) for t, rows in enumerate(case.rows)} if case.noise else None
         model = MultiTaskGroupSVC(case.alpha, similarity=case.similarity, noise=given, **settings)
         return model.fit(case.X, case.y, subjects=case.subjects, sample_weight=case.s)
+
+
+def _end_of_path(case: Case, settings: dict) -> SimpleNamespace:
+    """The solution at the last alpha of a path from alpha_max, and the most steps for one of its alphas."""
+    alphas = np.geomspace(case.alpha / case.share, case.alpha, case.n_alphas)
+    path = group_svc_path(case.X, case.y, alphas=alphas, sample_weight=case.s, **settings)
+    last = {"coef_": path.coefs[-1:], "intercept_": path.intercepts[-1:], "dual_gap_": path.dual_gaps[-1]}
+    return SimpleNamespace(**last, n_iter_=path.n_iters.max())
 
 
 def examine(kind: str, seed: int, convex: bool = False) -> Outcome:

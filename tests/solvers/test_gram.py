@@ -150,7 +150,7 @@ def test_the_gram_matrix_of_all_trials_is_the_sum_over_their_rows(kind):
         row = np.concatenate([np.ones(problem.free), x[problem.features], [y]])
         expected += 2 * own * np.outer(row, row)
     assert np.triu(problem.gram) == pytest.approx(np.triu(expected), abs=1e-12)
-    assert problem.damping == pytest.approx(1e-6 * np.diag(expected), rel=1e-9)
+    assert problem.diagonal == pytest.approx(np.diag(expected), rel=1e-9)
 
 
 def test_the_gram_matrix_after_many_crossings_is_that_of_a_fresh_start():
@@ -200,7 +200,7 @@ def newton_matrix(problem, place, tau):
         unit = w[inner] / norm
         at = np.ix_(problem.free + inner, problem.free + inner)
         M[at] += tau[own.which[g]] / norm * (np.eye(len(inner)) - np.outer(unit, unit))
-    return M + np.diag(own.of(problem.damping)), own, w
+    return M + problem.damping * np.diag(own.of(problem.diagonal)), own, w
 
 
 @every_kind

@@ -129,6 +129,8 @@ class GramTuning:
         Paths of so few features, so many trials per feature, and so many alphas are solved by it.
     lengths : tuple of float
         Parts of a step that is too long; the best of them is taken.
+    damping_factor : float
+        By so much the damping falls after a whole step, and rises after another one, but not above where it begins.
     last : float
         The end of a step that predicts a decrease by at most this share of the value is expected to be the solution.
     entry, entry_few, few, settled : float
@@ -147,6 +149,7 @@ class GramTuning:
     least_trials: float
     least_alphas: int
     lengths: tuple[float, ...]
+    damping_factor: float
     last: float
     entry: float
     entry_few: float
@@ -165,6 +168,7 @@ GRAM = GramTuning(
     least_trials=0.5,  # with fewer, systems of the size of the trials are cheaper
     least_alphas=5,  # one fit takes as long with the host engine, which needs no Gram matrix of all features
     lengths=(0.25, 1 / 16, 1 / 64),  # each costs one product with the Gram matrix
+    damping_factor=16.0,  # without, alphas near 1e-6 of alpha_max take up to 300 steps instead of 25
     last=1e-6,  # flat from 1e-4 to 1e-6
     entry=20.0,  # flat from 5 to 100; with 0.5 a path takes a fifth more steps
     entry_few=1.0,  # flat from 0.1 to 5

@@ -41,8 +41,11 @@ class GramProblem:
         Of all groups.
     gram : ndarray of shape (free + d + 1, free + d + 1)
         K, with the ridge on the diagonal of the coefficients; only the upper triangle is valid.
-    damping : ndarray of shape (free + d + 1,)
-        What a Newton step adds to the diagonal of K, which may be singular where few trials are inside the margin.
+    diagonal : ndarray of shape (free + d + 1,)
+        Diagonal of K with all trials inside the margin, without the ridge.
+    damping : float
+        What a Newton step adds to the diagonal of K, in units of ``diagonal``: K may be singular where few trials are
+        inside the margin.
     trace, gamma : ndarrays of shape (G,)
         Trace of the Hessian over each group with all trials inside the margin, and γ of the normal map.
     n_inside : int
@@ -67,7 +70,7 @@ class GramProblem:
         self._inside, self.n_inside = np.ones(len(used), dtype=bool), len(used)
         self.gram = self._gram_of_all()
         diagonal = np.einsum("ii->i", self.gram)
-        self.damping = DAMPING * diagonal
+        self.diagonal, self.damping = diagonal.copy(), DAMPING
         self.trace = np.maximum(self.groups.sums(diagonal[self.free : -1]), 1e-300)
         self.gamma = HOST.gamma / self.trace
         diagonal[self.free : -1] += self.ridge

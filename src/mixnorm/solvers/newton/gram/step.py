@@ -13,7 +13,7 @@ from mixnorm.solvers.newton.gram.coordinates import Coordinates
 from mixnorm.solvers.newton.gram.problem import GramProblem
 from mixnorm.solvers.newton.gram.system import Factor, NormCurvature
 from mixnorm.solvers.newton.rules import is_accepted
-from mixnorm.solvers.newton.tuning import GRAM, LEAST_LENGTH, LINE_TOLERANCE
+from mixnorm.solvers.newton.tuning import DAMPING, GRAM, LEAST_DAMPING, LEAST_LENGTH, LINE_TOLERANCE
 
 #: A step that is predicted to gain so small a share of the value is taken, if the value rises by no more than the
 #: rounding of ½ v'K v: so many times K's last entry, which is that of the zero vector but for −1.
@@ -112,7 +112,9 @@ def _searched(
     # Near the solution what the step gains is less than the rounding of the terms, which add up to a small value.
     is_rounding = gain <= _SMALL * place.value and whole.value <= place.value + _ROUNDING * problem.gram[-1, -1]
     if is_rounding or is_accepted(whole.value, place.value, 1.0, gain):
+        problem.damping = max(problem.damping / GRAM.damping_factor, LEAST_DAMPING)
         return whole
+    problem.damping = min(problem.damping * GRAM.damping_factor, DAMPING)
     parts = [_through_prox(problem, place, own, move, tau, length) for length in GRAM.lengths]
     return min(place, _straight(problem, place, own, move, tau), *parts, key=lambda found: found.value)
 

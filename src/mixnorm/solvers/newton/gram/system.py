@@ -49,7 +49,7 @@ class Factor:
             else:  # two steps are several times faster than one with both indices
                 M = problem.gram.take(own.places, axis=0).take(own.places, axis=1)
             own.pairs.subtract(M, np.sqrt(curvature.spread) * curvature.unit)
-            diagonal_of(M)[:] += own.of(problem.damping)
+            diagonal_of(M)[:] += problem.damping * own.of(problem.diagonal)
             diagonal_of(M)[problem.free :] += curvature.spread
             return M
 
@@ -69,7 +69,7 @@ class Factor:
 
     def iterate(self, problem: GramProblem, curvature: NormCurvature, right: np.ndarray) -> np.ndarray | None:
         """Solve with the M of another point by conjugate gradients; None where they take too many iterations."""
-        own, free, damping = self.own, problem.free, self.own.of(problem.damping)
+        own, free, damping = self.own, problem.free, problem.damping * self.own.of(problem.diagonal)
         x, rest = np.zeros_like(right), right.copy()
         direction = solved = self.solve(rest)
         size = first = float(rest @ solved)

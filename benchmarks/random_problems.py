@@ -4,8 +4,8 @@
 
 ``single``: one subject, 2 to 200 trials, 1 to 96 features, every penalty, q from 1 to 2, weights, duplicates, features
 scaled apart, offsets of 10 to 1e6 times the spread of a feature, alpha from 1e-8 to 10 of alpha_max.
-``path``: the same with the ℓ1-ℓ2 norm, groups of several features, no unpenalised sensor, 10 to 400 trials, and 5 to 20
-alphas from alpha_max down, of which the last counts.
+``path``: the same with the ℓ1-ℓ2 norm, groups of several features, no unpenalised sensor, 10 to 400 trials, and 5 to
+20 alphas from alpha_max down to 1e-6 of it, of which the last counts.
 ``joint``: 1 to 4 subjects, 6 to 120 trials each, up to 12 features, weights, duplicates, unpenalised and forbidden
 sensors, similarity from 0 to 1e6, with noise or without.
 
@@ -200,11 +200,7 @@ def single_case(rng: np.random.Generator) -> Case:
     size = int(rng.choice([1, 1, 2, 3, 4, 8]))
     groups = np.arange(d) // size
     y = _labels(rng, n)
-    X = _features(rng, y, d)
-    if rng.random() < 0.3:
-        X *= 10.0 ** rng.uniform(-3, 3, d)
-    offset = float(rng.choice([0, 0, 0, 10, 1e3, 1e6]))
-    X += offset * X.std(axis=0) * rng.choice([-1, 1], d) * (rng.random(d) < 0.7)
+    X, offset = _in_odd_units(rng, _features(rng, y, d))
     G = int(groups.max()) + 1
     penalty = str(rng.choice(["l1", "l2", "group", "group", "group"]))
     q = float(rng.choice([1, 1 + 10 ** rng.uniform(-4, -2), rng.uniform(1.01, 2), 1.5, 2, 2]))
@@ -254,8 +250,7 @@ def path_case(rng: np.random.Generator) -> Case:
     n, size = int(np.exp(rng.uniform(np.log(10), np.log(400)))), int(rng.choice([2, 3, 4, 8]))
     d = size * max(1, int(np.exp(rng.uniform(0, np.log(min(2 * n, 160) / size)))))
     y = _labels(rng, n)
-    X = _features(rng, y, d)
-    X += case.offset * X.std(axis=0) * rng.choice([-1, 1], d) * (rng.random(d) < 0.7)
+    X, offset = _in_odd_units(rng, _features(rng, y, d))
     groups = np.arange(d) // size
     beta = _betas(rng, d // size, "group", 0.15)
     nobody = np.zeros(n, dtype=int)
@@ -270,6 +265,8 @@ def path_case(rng: np.random.Generator) -> Case:
         penalty="group",
         q=2.0,
         share=10 ** rng.uniform(-6, 0),
+        fit_intercept=case.fit_intercept or offset > 0,
+        offset=offset,
         n_alphas=int(rng.integers(5, 21)),
     )
 
@@ -294,6 +291,15 @@ def _features(rng: np.random.Generator, y: np.ndarray, d: int) -> np.ndarray:
         copies = rng.integers(n, size=n // 3)
         X[rng.integers(n, size=n // 3)] = X[copies]
     return X
+
+
+def _in_odd_units(rng: np.random.Generator, X: np.ndarray) -> tuple[np.ndarray, float]:
+    """Scale features apart and add offsets, now and then; also return the offset, in units of the spreads."""
+    d = X.shape[1]
+    if rng.random() < 0.3:
+        X = X * 10.0 ** rng.uniform(-3, 3, d)
+    offset = float(rng.choice([0, 0, 0, 10, 1e3, 1e6]))
+    return X + offset * X.std(axis=0) * rng.choice([-1, 1], d) * (rng.random(d) < 0.7), offset
 
 
 def _weights(rng: np.random.Generator, y: np.ndarray, subjects: np.ndarray) -> np.ndarray:

@@ -41,12 +41,15 @@ def _moments(stack: Stack, power: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("asarray", LIBRARIES)
-@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("equal", ["everywhere", "within subjects", "nowhere"])
 @pytest.mark.parametrize("K", [1, 3])
 def test_sums_of_a_stack_are_those_of_its_trials(asarray, equal, K):
     stack = make_stack("q=2", T=2, K=K)
-    if equal:
-        stack = replace(stack, sample_weight=np.ones_like(stack.sample_weight))
+    if equal != "nowhere":
+        weight = np.ones_like(stack.sample_weight)
+        if equal == "within subjects":
+            weight[:, 1] = 3.0
+        stack = replace(stack, sample_weight=weight)
     p, X = stack.trial_weight, stack.X
     lengths = np.einsum("btnk,btnd->bk", p, X**2)
     stack = converted(stack, asarray)
@@ -55,6 +58,10 @@ def test_sums_of_a_stack_are_those_of_its_trials(asarray, equal, K):
         np.testing.assert_allclose(to_numpy(moment) / total, _moments(stack, power), rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(to_numpy(stack.square_length), lengths, rtol=1e-12)
     both = side_by_side([stack.with_alpha(stack.alpha), stack.with_alpha(2 * stack.alpha)])
-    np.testing.assert_array_equal(to_numpy(both.trial_weight), np.tile(p, 2))
+    np.testing.assert_allclose(to_numpy(both.trial_weight), np.tile(p, 2), rtol=1e-14)
     wide = np.broadcast_to(to_numpy(both.square_length), (len(lengths), 2 * K))
     np.testing.assert_allclose(wide, np.tile(lengths, 2), rtol=1e-12)
+    # the mean of squares divides one sum over all problems by another
+    for stacks in (both, side_by_side([both, both])):
+        mean = to_numpy(stacks.second_moment) / to_numpy(stacks.total_weight).sum(axis=2)[..., None]
+        np.testing.assert_allclose(mean, _moments(stack, 2), rtol=1e-10)

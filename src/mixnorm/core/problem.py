@@ -176,7 +176,7 @@ class Stack:
 
     @cached_property
     def square_length(self) -> Array:
-        """Σ_{t,i} p_ti ‖x_ti‖², (B, K), or (B, 1) where all problems have the same weights."""
+        """Σ_{t,i} p_ti ‖x_ti‖², (B, K), or (B, 1) where all problems share one column of weights."""
         xp = namespace(self.X)
         if self.shares.shape[-1] == 1:
             return xp.sum(self.second_moment, axis=(1, 2))[:, None]

@@ -38,7 +38,7 @@ def side_by_side(stacks: list[Stack]) -> Stack:
     )
     # of cached properties: the same, and not computed again
     vars(found)["trial_weight"] = repeated(first.trial_weight)
-    if first.shares.shape[-1] == 1 and "second_moment" in vars(first):
+    if found.shares.shape[-1] == 1 and "second_moment" in vars(first):
         vars(found)["second_moment"] = first.second_moment
     return found
 

@@ -131,8 +131,6 @@ class GramTuning:
         Parts of a step that is too long; the best of them is taken.
     damping_factor : float
         By so much the damping falls after a whole step, and rises after another one, but not above where it begins.
-    last : float
-        The end of a step that predicts a decrease by at most this share of the value is expected to be the solution.
     entry, entry_few, few, settled : float
         Groups enter where the last step predicts at most so many times what their proximal step gains, or at most the
         share ``settled`` of the value; ``entry_few`` where fewer trials are inside the margin than ``few`` times the
@@ -150,7 +148,6 @@ class GramTuning:
     least_alphas: int
     lengths: tuple[float, ...]
     damping_factor: float
-    last: float
     entry: float
     entry_few: float
     few: float
@@ -169,7 +166,6 @@ GRAM = GramTuning(
     least_alphas=5,  # one fit takes as long with the host engine, which needs no Gram matrix of all features
     lengths=(0.25, 1 / 16, 1 / 64),  # each costs one product with the Gram matrix
     damping_factor=16.0,  # without, alphas near 1e-6 of alpha_max take up to 300 steps instead of 25
-    last=1e-6,  # flat from 1e-4 to 1e-6
     entry=20.0,  # flat from 5 to 100; with 0.5 a path takes a fifth more steps
     entry_few=1.0,  # flat from 0.1 to 5
     few=2.0,  # with 1, 240 trials of 56 × 2 take a quarter more steps; with 5, 1000 trials of 32 × 8 a fifth more

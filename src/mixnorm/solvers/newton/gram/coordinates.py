@@ -4,6 +4,9 @@ import numpy as np
 
 from mixnorm.solvers.newton.host.system import PairsWithin
 
+#: Rows of a matrix that are copied at once.
+_ROWS = 64
+
 
 class Coordinates:
     """Intercept and coefficients of a groups, m coefficients in all.
@@ -33,7 +36,7 @@ class Coordinates:
         self.which, self.sizes = which, sizes
         self.is_all = len(which) == len(sizes)
         own, first = sizes[which], np.cumsum(sizes) - sizes
-        self._starts = np.cumsum(own) - own
+        self._starts, self._longest = np.cumsum(own) - own, int(own.max(initial=0))
         self.label = np.repeat(np.arange(len(which)), own)
         within = np.arange(len(self.label)) - self._starts[self.label]
         self.places = np.concatenate([np.arange(free), free + first[which][self.label] + within])
@@ -72,4 +75,19 @@ class Coordinates:
             out.fill(0.0)
             out[self.places] = values
         out[-1] = last
+        return out
+
+    def triangle(self, gram: np.ndarray) -> np.ndarray:
+        """Return the rows and columns of K of these coordinates: the upper triangle, and the groups' own blocks.
+
+        The rest has no defined values: not to touch it takes a third less memory, so that more stays in the cache.
+        """
+        size = len(self.places)
+        out = np.empty((size, size))
+        for first in range(0, size, _ROWS):
+            left, end = max(first - self._longest, 0), min(first + _ROWS, size)
+            if self.is_all:
+                out[first:end, left:] = gram[first:end, left:-1]
+            else:  # two steps are several times faster than one with both indices
+                out[first:end, left:] = gram.take(self.places[first:end], axis=0).take(self.places[left:], axis=1)
         return out

@@ -7,11 +7,8 @@ the margin, K has little curvature, and many groups that enter at once must leav
 present ones have nearly settled.
 
 The next alpha begins on the tangent of the path (`mixnorm.solvers.newton.host.predictor`), M dw/dalpha = −s, with the
-trials inside the margin that are expected there. The scores of the tangent cost nearly nothing if they are computed in
-the check of the last point: the trials are read from memory once.
+trials inside the margin that are expected there.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -31,13 +28,6 @@ from mixnorm.solvers.newton.rules import (
 from mixnorm.solvers.newton.tuning import GRAM, HOST, LEAVES, MOST_STEPS
 
 
-class _Tangent(NamedTuple):
-    """The derivative of v by −alpha, (D,), and that of the shortfalls, (n,)."""
-
-    v: np.ndarray
-    short: np.ndarray
-
-
 class Descent:
     """Follows the path of one problem from alpha to alpha.
 
@@ -55,7 +45,6 @@ class Descent:
         self._short = problem.shortfalls(v)
         self._factor: Factor | None = None
         self._alpha = np.inf
-        self._tangent: _Tangent | None = None
         self._limit = HOST.entry_limit(len(problem.y) / len(problem.features))
 
     def solve(self, alpha: float, tol: float, max_iter: int) -> int:
@@ -78,7 +67,7 @@ class Descent:
         checked = self.place = Place.of(*self.place[:3], tau)
         decrease, steps, waited, least_gap = np.inf, 0, 0, np.inf
         is_checked = not self._predict(alpha, tau)
-        self._alpha, self._tangent = alpha, None
+        self._alpha = alpha
         while True:
             place, dual_norms = self.place, self._dual_norms()
             gap = self._gap(tau, dual_norms)
@@ -94,7 +83,7 @@ class Descent:
             if len(entering):
                 self.place, is_checked = entered(self._problem, place, entering, dual_norms, tau), False
             elif (gap <= tol and not is_checked) or not np.count_nonzero(place.norms):
-                self._check(checked, tau, gap <= tol)
+                self._check(checked, tau)
                 is_checked = True
                 continue
             there, self._factor, promised = newton_step(self._problem, self.place, tau, self._factor, decrease)
@@ -102,10 +91,10 @@ class Descent:
                 break
             self.place, decrease = there, promised / there.value
             steps += 1
-            self._check(checked, tau, decrease <= GRAM.last)
+            self._check(checked, tau)
             is_checked = True
         if not is_checked:
-            self._check(checked, tau, is_last=True)
+            self._check(checked, tau)
         return steps
 
     def _dual_norms(self) -> np.ndarray:
@@ -123,12 +112,14 @@ class Descent:
         The gain of a group is that of its proximal step: a lower bound, and often a small part of what it brings.
         """
         place = self.place
+        n_present = np.count_nonzero(place.norms)
+        if n_present == len(tau):
+            return np.zeros(0, dtype=np.intp)
         asking = ((place.norms == 0) & asks_to_enter(dual_norms, tau)).nonzero()[0]
         if not len(asking):
             return asking
         excess = dual_norms[asking] - tau[asking]
         gain = float((excess * excess / self._problem.trace[asking]).sum()) / 2
-        n_present = np.count_nonzero(place.norms)
         is_few = self._problem.n_inside < GRAM.few * len(self._problem.features)
         is_first = not n_present or not (is_few or np.isfinite(decrease))
         worth = GRAM.entry_few if is_few else GRAM.entry
@@ -137,19 +128,14 @@ class Descent:
         most = number_to_enter(np, self._limit, n_present)
         return asking[np.argsort(-dual_norms[asking] / tau[asking], kind="stable")][: int(most)]
 
-    def _check(self, before: Place, tau: np.ndarray, is_last: bool) -> None:
+    def _check(self, before: Place, tau: np.ndarray) -> None:
         """Compute the margins, and let K count the trials inside.
 
-        ``before``: the place of the check before; ``is_last``: whether this may be the solution. Where the value is
-        higher than before, the best point between the two takes the place of this one.
+        ``before``: the place of the check before. Where the value is higher than before, the best point between the two
+        takes the place of this one.
         """
         problem, v = self._problem, self.place.v
-        direction = self._direction() if is_last else None
-        if direction is None:
-            short = problem.shortfalls(v)
-        else:
-            short, along = problem.shortfalls(np.stack([v, direction], axis=1)).T
-            self._tangent = _Tangent(direction, along)
+        short = problem.shortfalls(v)
         slope = problem.times(v) if self._count(short > 0) else self.place.slope
         self.place = self._exact(v, slope, self.place.norms, tau)
         if self.place.value > before.value * (1 + 1e-13):
@@ -196,7 +182,7 @@ class Descent:
 
     # The next alpha.
 
-    def _direction(self) -> np.ndarray | None:
+    def _tangent(self) -> np.ndarray | None:
         """Return the derivative of v by −alpha; None where the last factor is not that of the present groups."""
         problem, place, factor = self._problem, self.place, self._factor
         own = problem.coordinates(place.norms > 0)
@@ -209,19 +195,15 @@ class Descent:
 
     def _predict(self, alpha: float, tau: np.ndarray) -> bool:
         """Go to the tangent of the path, with the trials expected inside the margin; return whether there is one."""
-        problem, place, tangent = self._problem, self.place, self._tangent
-        if not alpha < self._alpha < np.inf:
-            return False
+        problem, place = self._problem, self.place
+        tangent = self._tangent() if alpha < self._alpha < np.inf else None
         if tangent is None:
-            direction = self._direction()
-            if direction is None:
-                return False
-            tangent = _Tangent(direction, problem.shortfalls(direction))
+            return False
         inner, length = slice(problem.free, -1), self._alpha - alpha
-        v = place.v + length * tangent.v
+        v = place.v + length * tangent
         # On the other side of its zero the gradient of a group's norm has the other direction.
         passed = problem.groups.sums(place.v[inner] * v[inner]) < 0
-        short = self._short + length * tangent.short
+        short = self._short + np.float32(length) * problem.derivative(tangent)
         if passed.any():
             v[inner] = np.where(passed[problem.groups.label], place.v[inner], v[inner])
             short = problem.shortfalls(v)

@@ -9,6 +9,8 @@ max(0, 1 − m_i). So a Newton step needs O(d²) and a factorisation, and nothin
 margin. Then their rows are added to K or subtracted from it.
 """
 
+import math
+
 import numpy as np
 from scipy.linalg.blas import dsymv, dsyrk
 
@@ -61,9 +63,12 @@ class GramProblem:
         self.free = int(stack.fit_intercept)
         self.p, self.y, self.beta = p[used], to_numpy(stack.y)[i, 0][used], beta[kept]
         self.ridge = 0.0 if stack.ridge is None else float(to_numpy(stack.ridge)[i, k])
+        #: the only weight, where trials have no others: then no trial needs to be weighted
+        self._even = float(self.p[0]) if np.ptp(self.p) <= 1e-15 * self.p[0] else None
         self._X = self._columns(to_numpy(stack.X)[i, 0], used)
-        # in single precision: every check reads all rows, and they take half the time
+        # −y (1, x, y), in single precision: every check reads all rows, and they take half the time
         self._rows = self._joined(self._X, self.y, np.float32)
+        self._rows *= np.float32(-self.y)[:, None]
         self._longest = float(np.sqrt(np.vecdot(self._rows, self._rows).max()))
         self.groups = Coordinates(np.arange(len(kept)), stack.groups.sizes[kept], self.free)
         self._known: dict[bytes, Coordinates] = {}
@@ -94,9 +99,7 @@ class GramProblem:
         twice, inner = 2 * self.p, slice(self.free, -1)
         edges = [*range(self.free), -1]
         ends = np.stack([np.ones_like(self.y), self.y])[-len(edges) :]
-        # Trials of equal weight need no weighted copy.
-        is_even = float(np.ptp(twice)) <= 1e-15 * float(twice[0])
-        scale, trials = (float(twice[0]), self._X) if is_even else (1.0, self._X * np.sqrt(twice)[:, None])
+        trials, scale = (self._X * np.sqrt(twice)[:, None], 1.0) if self._even is None else (self._X, 2 * self._even)
         gram = np.zeros((self.free + self._X.shape[1] + 1,) * 2)
         gram[inner, inner] = dsyrk(scale, trials.T, lower=1).T
         ends_of_weight = ends * twice
@@ -116,19 +119,18 @@ class GramProblem:
         """Return K v."""
         return dsymv(1.0, self.gram.T, v, lower=1)  # BLAS takes the transpose, in Fortran order, without a copy
 
-    def shortfalls(self, vectors: np.ndarray) -> np.ndarray:
-        """Return −y times the product of every trial's row with vectors like v, (D,) or (D, 2): 1 − m for v.
-
-        In single precision, but where that leaves the sign of the first open.
-        """
-        is_one = vectors.ndim == 1
-        short = self._rows @ vectors.astype(np.float32)
-        short *= -self.y if is_one else -self.y[:, None]
-        first, v = (short, vectors) if is_one else (short[:, 0], vectors[:, 0])
-        open_ = (np.abs(first) <= _SINGLE_ERROR * self._longest * float(np.sqrt(v @ v))).nonzero()[0]
+    def shortfalls(self, v: np.ndarray) -> np.ndarray:
+        """Return 1 − m of every trial, (n,), in single precision but where that leaves the sign open."""
+        short = self.derivative(v)
+        error = _SINGLE_ERROR * self._longest * math.sqrt(v @ v)
+        open_ = (np.abs(short) <= np.float32(error)).nonzero()[0]
         if len(open_):
-            first[open_] = -self.y[open_] * (self._rows_of(open_) @ v)
+            short[open_] = -self.y[open_] * (self._rows_of(open_) @ v)
         return short
+
+    def derivative(self, direction: np.ndarray) -> np.ndarray:
+        """Return the derivative of the shortfalls in a direction like v, (n,), in single precision."""
+        return self._rows @ direction.astype(np.float32)
 
     def _rows_of(self, trials: np.ndarray) -> np.ndarray:
         """Return the rows of some trials in double precision."""
@@ -146,9 +148,12 @@ class GramProblem:
 
     def _add(self, sign: float, trials: np.ndarray) -> None:
         if len(trials):
-            rows = self._rows_of(trials)
-            rows *= np.sqrt(2 * self.p.take(trials))[:, None]
-            dsyrk(sign, rows.T, beta=1.0, c=self.gram.T, lower=1, overwrite_c=1)
+            rows, scale = self._rows_of(trials), 2.0
+            if self._even is None:
+                rows *= np.sqrt(self.p.take(trials))[:, None]
+            else:
+                scale *= self._even
+            dsyrk(sign * scale, rows.T, beta=1.0, c=self.gram.T, lower=1, overwrite_c=1)
 
     def coordinates(self, present: np.ndarray) -> Coordinates:
         """Return the coordinates of some groups, a mask (G,); the same object whenever the groups are the same."""

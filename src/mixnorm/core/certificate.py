@@ -186,5 +186,5 @@ def _best_dual(stack: Stack, W: Array, deviation: Array | None, a: Array, v: Arr
         norms, limit = _norms_and_limits(stack, v)
         S2 = S2 + xp.sum(norms**2 / (2 * limit), axis=1)
         kappa_max = xp.full_like(S1, float("inf"))
-    kappa = xp.clip(xp.minimum(S1 / xp.where(S2 > 0, 2 * S2, 1.0), kappa_max), 0)
+    kappa = positive_part(xp.minimum(S1 / xp.where(S2 > 0, 2 * S2, 1.0), kappa_max))
     return kappa * S1 - kappa**2 * S2

@@ -97,15 +97,15 @@ class GramProblem:
     def _gram_of_all(self) -> np.ndarray:
         """Return K of all trials."""
         twice, inner = 2 * self.p, slice(self.free, -1)
-        edges = [*range(self.free), -1]
-        ends = np.stack([np.ones_like(self.y), self.y])[-len(edges) :]
+        ends = np.stack([np.ones_like(self.y), self.y])[-self.free - 1 :]
         trials, scale = (self._X * np.sqrt(twice)[:, None], 1.0) if self._even is None else (self._X, 2 * self._even)
         gram = np.zeros((self.free + self._X.shape[1] + 1,) * 2)
         gram[inner, inner] = dsyrk(scale, trials.T, lower=1).T
         ends_of_weight = ends * twice
         across = ends_of_weight @ self._X
         gram[: self.free, inner], gram[inner, -1] = across[: self.free], across[-1]
-        gram[np.ix_(edges, edges)] = ends_of_weight @ ends.T
+        last = ends_of_weight @ ends.T
+        gram[: self.free, : self.free], gram[: self.free, -1], gram[-1, -1] = last[:-1, :-1], last[:-1, -1], last[-1, -1]
         return gram
 
     def zero(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The constants of Newton's method: those that both engines share, and a table of those in which they differ.
+"""The constants of Newton's method: those that the engines share, and a table of those in which they differ.
 
 The host engine solves one problem at a time and may decide in Python after every step; the batched engine takes a
 fixed sequence of operations for all problems at once, each of which costs a launch on the device, and cannot look at a

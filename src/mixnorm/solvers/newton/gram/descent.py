@@ -131,7 +131,7 @@ class Descent:
     def _check(self, before: Place, tau: np.ndarray) -> None:
         """Compute the margins, and let K count the trials inside.
 
-        ``before``: the place of the check before. Where the value is higher than before, the best point between the two
+        ``before``: the place of the check before. Where the value is higher than there, the best point between the two
         takes the place of this one.
         """
         problem, v = self._problem, self.place.v

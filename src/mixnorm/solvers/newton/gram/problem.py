@@ -68,7 +68,7 @@ class GramProblem:
         self._X = self._columns(to_numpy(stack.X)[i, 0], used)
         # −y (1, x, y), in single precision: every check reads all rows, and they take half the time
         self._rows = self._joined(self._X, self.y, np.float32)
-        self._rows *= np.float32(-self.y)[:, None]
+        self._rows *= -self.y[:, None]
         self._longest = float(np.sqrt(np.vecdot(self._rows, self._rows).max()))
         self.groups = Coordinates(np.arange(len(kept)), stack.groups.sizes[kept], self.free)
         self._known: dict[bytes, Coordinates] = {}
@@ -104,8 +104,9 @@ class GramProblem:
         ends_of_weight = ends * twice
         across = ends_of_weight @ self._X
         gram[: self.free, inner], gram[inner, -1] = across[: self.free], across[-1]
-        last = ends_of_weight @ ends.T
-        gram[: self.free, : self.free], gram[: self.free, -1], gram[-1, -1] = last[:-1, :-1], last[:-1, -1], last[-1, -1]
+        corner = ends_of_weight @ ends.T
+        gram[: self.free, : self.free], gram[: self.free, -1] = corner[:-1, :-1], corner[:-1, -1]
+        gram[-1, -1] = corner[-1, -1]
         return gram
 
     def zero(self) -> np.ndarray:

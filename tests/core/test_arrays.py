@@ -57,6 +57,7 @@ def test_sums_of_a_stack_are_those_of_its_trials(asarray, equal, K):
     for power, moment in ((1, stack.first_moment), (2, stack.second_moment)):
         np.testing.assert_allclose(to_numpy(moment) / total, _moments(stack, power), rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(to_numpy(stack.square_length), lengths, rtol=1e-12)
+    assert stack.with_alpha(2 * stack.alpha).second_moment is stack.second_moment  # not computed again
     both = side_by_side([stack.with_alpha(stack.alpha), stack.with_alpha(2 * stack.alpha)])
     np.testing.assert_allclose(to_numpy(both.trial_weight), np.tile(p, 2), rtol=1e-14)
     wide = np.broadcast_to(to_numpy(both.square_length), (len(lengths), 2 * K))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from mixnorm.core import intercept
 from mixnorm.core.intercept import alpha_max, alpha_maxima, solve_intercept
@@ -42,3 +43,15 @@ def test_alpha_max_of_several_norms_is_that_of_each():
         np.testing.assert_array_equal(found, alpha_max(replace(stack, penalty=norm)))
     # they differ, so that the one of another norm would be seen
     assert len({float(found[0, 0]) for found in alpha_maxima(stack, norms)}) == 3
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-170])
+def test_the_terms_of_alpha_max_are_bounded_also_where_squares_underflow(size):
+    stack = make_stack("q=2", T=2, K=2)
+    stack = replace(stack, X=size * stack.X)
+    a = stack.dual_variable(np.zeros_like(stack.trial_weight))
+    exact = np.einsum("btnd,btnk->btdk", np.abs(stack.X), a)
+    found = intercept._largest_terms(stack, a)
+    assert (found >= exact * (1 - 1e-12)).all()
+    if size == 1.0:
+        assert (found <= 10 * exact.max()).all()

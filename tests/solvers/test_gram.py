@@ -18,9 +18,10 @@ from mixnorm.solvers.newton.gram.coordinates import Coordinates
 from mixnorm.solvers.newton.gram.descent import Descent
 from mixnorm.solvers.newton.gram.path import is_small
 from mixnorm.solvers.newton.gram.problem import GramProblem
-from mixnorm.solvers.newton.gram.step import Place, entered, newton_step
+from mixnorm.solvers.newton.gram.step import Moved, Place, _Move, _straight, entered, newton_step
 from mixnorm.solvers.newton.gram.system import Factor, NormCurvature
 from mixnorm.solvers.newton.host import solver as host_solver
+from mixnorm.solvers.newton.tuning import GRAM, HOST
 from reference import convex_reference, objective
 
 SIZES = [3, 1, 4, 2]
@@ -162,6 +163,40 @@ def test_the_gram_matrix_after_many_crossings_is_that_of_a_fresh_start():
     assert np.triu(problem.gram) == pytest.approx(np.triu(fresh.gram), abs=1e-13)
 
 
+@pytest.mark.parametrize("ridge", [0.0, 0.4])
+def test_the_gram_matrix_is_computed_anew_where_a_large_trial_has_left(ridge):
+    stack = make_stack(n=80, ridge=ridge)
+    stack.X[0, 0, 5] *= 1e7
+    problem = GramProblem(stack, 0, 0)
+    inside = np.ones(len(problem.y), dtype=bool)
+    assert not problem.refresh()
+    inside[4] = False  # trial 3 has no weight
+    problem.move_to(inside)
+    left = replace(stack, sample_weight=stack.sample_weight * (np.arange(80) != 5)[:, None])
+    expected = np.triu(GramProblem(left, 0, 0).gram)
+    share = left.sample_weight.sum() / stack.sample_weight.sum()
+    ridge_of = np.diag(np.r_[0.0, np.full(D, ridge), 0.0])
+    expected = (expected - ridge_of) * share + ridge_of
+    scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+    error = np.abs(np.triu(problem.gram) - expected) / scale
+    assert error.max() > 1e-6  # what is left of the large trial
+    assert problem.refresh()
+    assert (np.abs(np.triu(problem.gram) - expected) <= 1e-12 * scale).all()
+    assert not problem.refresh()
+
+
+@pytest.mark.parametrize("size", [1e20, 1e40])
+def test_trials_beyond_single_precision_are_read_in_double_precision(size):
+    stack = make_stack()
+    stack.X[0, 0, 7] *= size
+    stack.sample_weight[0, 0, 7] = size**-2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        problem = GramProblem(stack, 0, 0)
+        v = np.append(np.random.default_rng(0).standard_normal(1 + D), -1.0)
+        assert (problem.shortfalls(v) > 0).tolist() == (exact_shortfalls(stack, problem, v) > 0).tolist()
+
+
 def test_groups_of_infinite_weight_have_no_coordinates():
     stack = make_stack(beta=(1.0, np.inf, 1.0, np.inf))
     problem = GramProblem(stack, 0, 0)
@@ -288,6 +323,18 @@ def test_groups_whose_zero_a_long_step_passes_leave():
     assert not place.norms.any()
 
 
+def test_all_groups_whose_zeros_a_step_passes_may_leave_together():
+    problem, rng = GramProblem(make_stack(), 0, 0), np.random.default_rng(8)
+    tau, own = 5.0 * problem.beta, problem.groups
+    place = place_at(problem, random_v(problem, rng), tau)
+    x = own.of(place.v)
+    dx = np.append(0.0, -np.array([1.2, 1.5, 2.0, 3.0])[own.label] * x[1:])  # zeros at 1/1.2 … 1/3 of the step
+    found = _straight(problem, place, own, _Move(x, dx, x[1:], dx[1:], tau), tau)
+    assert not found.norms.any()
+    assert found.value < place.value
+    assert found.value == pytest.approx(place_at(problem, found.v, tau).value, rel=1e-12)
+
+
 def test_groups_enter_by_the_best_common_length():
     problem = GramProblem(make_stack(), 0, 0)
     follower = Descent(problem)
@@ -325,24 +372,98 @@ def test_the_tangent_is_the_derivative_of_the_path():
     assert tangent == pytest.approx(slope, abs=1e-3 * np.abs(slope).max())
 
 
-def test_a_check_that_finds_a_higher_value_steps_back():
+def predict(follower, alpha, tau, tangent):
+    follower._tangent = lambda: tangent
+    return follower._predict(alpha, tau)
+
+
+def test_a_predicted_group_does_not_pass_its_zero():
+    problem = GramProblem(make_stack(n=200), 0, 0)
+    follower, tau = Descent(problem), 0.01 * problem.beta
+    follower.solve(0.02, 1e-10, 1000)
+    before, first = follower.place.v, np.r_[False, problem.groups.label == 0, False]
+    change = np.where(first, -1.5 * before, 0.1 * before)
+    change[-1] = 0.0
+    assert predict(follower, 0.01, tau, change / 0.01)
+    expected = np.where(first, before, before + change)
+    assert follower.place.v == pytest.approx(expected, rel=1e-12)
+    assert follower.place.norms == pytest.approx(norms_at(problem, expected), rel=1e-12)
+    assert follower.place.slope == pytest.approx(problem.times(expected), rel=1e-12)
+    # every trial inside the margin there is counted, and no other that was not inside before
+    inside, was_inside = (problem.shortfalls(v) > 0 for v in (expected, before))
+    assert (problem._inside >= inside).all()
+    assert (problem._inside <= (inside | was_inside)).all()
+
+
+def test_two_points_in_turn_are_given_up(monkeypatch):
     problem = GramProblem(make_stack(n=60), 0, 0)
     follower, tau = Descent(problem), 0.02 * problem.beta
     follower.solve(0.02, 1e-8, 1000)
+    better, worse = (place_at(problem, size * follower.place.v, tau) for size in (1.0, 1 + 1e-5))
+    factor = follower._factor
+    points = [better, worse] * 500
+    monkeypatch.setattr(descent, "newton_step", lambda *_: Moved(points.pop(), factor, 1e-12))
+    monkeypatch.setattr(follower, "_check", lambda *_: None)
+    follower._alpha = 0.02  # without a prediction
+    assert worse.value > better.value
+    assert follower._descend(0.02, 0.0, 1000) <= 2 * HOST.patience
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+def test_a_check_that_finds_a_higher_value_steps_back(ridge):
+    stack = make_stack(n=60, ridge=ridge)
+    problem = GramProblem(stack, 0, 0)
+    follower, tau = Descent(problem), 0.02 * problem.beta
+    follower.solve(0.02, 1e-8, 1000)
     before = Place.of(*follower.place[:3], tau)
-    direction = -np.append(before.slope[:-1] + 0.1, 0.0)
-    far = before.v + 30 * direction
-    follower.place = place_at(problem, far, tau)
-    short = problem.shortfalls(far)
-    follower._check(before, tau)
-    assert follower.place.value <= before.value * (1 + 1e-12)
-    w = (far - before.v) / np.linalg.norm(far - before.v)
-    moved = follower.place.v - before.v
-    moved[0] = w[0] = 0.0  # the intercept is solved exactly afterwards
-    assert abs(moved @ w) == pytest.approx(np.linalg.norm(moved) * np.linalg.norm(w), abs=1e-12)
-    # the margins known afterwards are those of this point, but for what the intercept has moved since
-    rest = (follower._short - problem.shortfalls(follower.place.v)) * problem.y
-    assert np.ptp(rest) <= 1e-5 < 1e-3 * np.ptp(short)
+    towards = np.append(0.1 * np.random.default_rng(0).standard_normal(1 + D), 0.0)
+    start = before.v - towards  # from here the best point on the line is near the middle
+    known = in_words_of_the_reference(stack, 0.02)
+
+    def value(length):
+        w, b = model_of(problem, start + length * towards)
+        return objective(w=w, b=b, **known)
+
+    follower.place = place_at(problem, start, tau)
+    follower._check(follower.place._replace(value=np.inf), tau)
+    first, follower.place = follower.place, place_at(problem, start + 40 * towards, tau)
+    follower._check(first, tau)
+    best = minimize_scalar(value, bounds=(0, 40), method="bounded", options={"xatol": 1e-9})
+    length = (follower.place.v - start) @ towards / (towards @ towards)
+    assert length == pytest.approx(best.x, abs=1e-4)
+    assert follower.place.v == pytest.approx(start + length * towards, abs=1e-12)
+    assert follower.place.value == pytest.approx(best.fun, rel=1e-9)
+    assert follower._short == pytest.approx(problem.shortfalls(follower.place.v), abs=1e-4)
+
+
+@pytest.mark.parametrize("size", [0.5, 0.9, 1.0, 1.3])
+def test_the_gap_is_no_better_than_the_intercept(size):
+    """Without regard for the intercept, the gradients of both add up to a gap of zero at some points."""
+    problem = GramProblem(make_stack(n=200), 0, 0)
+    follower, tau = Descent(problem), 0.2 * problem.beta
+    follower.solve(0.2, 1e-10, 1000)
+    best = follower.place
+    for shift in np.linspace(-0.5, 0.5, 201):
+        v = np.r_[best.v[0] + shift, size * best.v[1:-1], -1.0]
+        problem.move_to(problem.shortfalls(v) > 0)
+        follower.place = place_at(problem, v, tau)
+        assert follower._gap(tau, follower._dual_norms()) >= 1 - best.value / follower.place.value - 1e-9
+
+
+def test_groups_enter_where_they_gain_enough_or_the_present_ones_have_settled():
+    problem = GramProblem(make_stack(n=200), 0, 0)
+    follower = Descent(problem)
+    follower.solve(0.3, 1e-10, 1000)
+    dual_norms, absent = follower._dual_norms(), follower.place.norms == 0
+    (one,) = np.flatnonzero(absent)[:1]
+    for excess in (0.5, 1e-3, 1e-8):
+        tau = np.where(np.arange(G) == one, (1 - excess) * dual_norms, dual_norms)
+        follower.place = place_at(problem, follower.place.v, tau)
+        # what its proximal step of length 1/trace gains at least, as a share of the value
+        gain = 0.5 * (excess * dual_norms[one]) ** 2 / problem.trace[one] / follower.place.value
+        for decrease in (0.9 * GRAM.entry * gain, 1.1 * GRAM.entry * gain, 0.9 * GRAM.settled, 1.1 * GRAM.settled):
+            enters = decrease <= max(GRAM.entry * gain, GRAM.settled)
+            assert follower._entering(dual_norms, tau, decrease).tolist() == ([one] if enters else [])
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -417,6 +538,19 @@ def test_few_trials_inside_the_margin_take_as_many_steps_as_on_the_host(monkeypa
     assert found.dual_gaps.max() <= 1e-6
 
 
+@pytest.mark.parametrize("seed", [1, 4])
+def test_a_large_artefact_that_leaves_the_margin_costs_no_digits(monkeypatch, seed):
+    """K kept its rounding errors, so that the host engine had to solve later alphas again."""
+    X, y = eeg_like(seed, n=400, sensors=8)
+    X[7] *= 1e5
+    top = group_svc_path(X, y, alphas=1).alphas[0]
+    again = []
+    monkeypatch.setattr(host_solver, "_resume", lambda *args: again.append(args))
+    found = group_svc_path(X, y, alphas=top * np.geomspace(1, 1e-6, 10), tol=1e-7)
+    assert not again
+    assert found.dual_gaps.max() <= 1e-7
+
+
 def test_alphas_of_no_sensor_and_equal_alphas():
     X, y = eeg_like(2)
     top = group_svc_path(X, y, alphas=1).alphas[0]
@@ -431,6 +565,48 @@ def test_the_host_takes_up_what_is_left_above_tol(monkeypatch):
     monkeypatch.setattr(descent, "MOST_STEPS", 1)
     found = group_svc_path(X, y)
     assert found.dual_gaps.max() <= 1e-6
+
+
+def test_a_path_from_the_zero_model_follows_where_both_engines_stall(monkeypatch):
+    X, y = eeg_like(3)
+    expected, closed = group_svc_path(X, y), host_solver._closed
+
+    def stalled(stacks, reached, limits):
+        """The first time, models that are not zero and far from the solutions."""
+        monkeypatch.setattr(host_solver, "_closed", closed)
+        reached.W[:] = 0.1
+        return list(host_solver.certified(stacks, reached, 100))
+
+    monkeypatch.setattr(host_solver, "_closed", stalled)
+    found = group_svc_path(X, y)
+    assert found.dual_gaps.max() <= 1e-6
+    assert found.objectives == pytest.approx(expected.objectives, rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    "seed, why",
+    [
+        (17591, "all trials that were expected inside have left"),
+        (20586, "all trials that were expected inside have left"),
+        (14182, "the intercept takes trials across the margin"),
+        (32371, "two points in turn, of nearly the same value"),
+    ],
+)
+def test_few_trials_in_two_copies_take_few_steps(monkeypatch, seed, why):
+    """They ended in an error, or took hundreds of steps."""
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(6, 17))
+    n = int(max(10, d * rng.choice([0.5, 0.7, 1])))
+    X, y, rows = np.cumsum(rng.standard_normal((n, d)), 1), rng.choice([-1, 1], n), rng.integers(0, n, n)
+    groups = np.arange(d) // 2 if seed % 2 else np.r_[0, np.arange(d - 1)]
+
+    def call():
+        return group_svc_path(X[rows], y[rows], groups=groups, alphas=5)
+
+    found, other = call(), on_the_host(monkeypatch, call)
+    assert found.n_iters.sum() <= 1.5 * other.n_iters.sum()
+    assert found.dual_gaps.max() <= 1e-6
+    assert found.objectives == pytest.approx(other.objectives, rel=2e-6)
 
 
 def test_max_iter_limits_the_steps():
@@ -477,6 +653,8 @@ def test_which_problems_are_small():
     stack = make_stack()
     assert is_small(stack, 20)
     assert not is_small(stack, 1)
+    single = replace(stack, groups=Groups.from_labels(np.arange(D), D), group_weights=np.ones((1, D, 1)))
+    assert not is_small(single, 20)
     assert not is_small(replace(stack, penalty=L2()), 20)
     assert not is_small(replace(stack, penalty=L1()), 20)
     assert not is_small(replace(stack, penalty=GroupNorm(1.5)), 20)

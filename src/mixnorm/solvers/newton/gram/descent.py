@@ -24,6 +24,7 @@ from mixnorm.solvers.newton.rules import (
     is_progress,
     next_alpha,
     number_to_enter,
+    unmet_equality,
 )
 from mixnorm.solvers.newton.tuning import GRAM, HOST, LEAVES, MOST_STEPS
 
@@ -64,17 +65,17 @@ class Descent:
     def _descend(self, alpha: float, tol: float, max_iter: int) -> int:
         """Descend at one alpha."""
         tau, most = alpha * self._problem.beta, min(max_iter, MOST_STEPS)
-        checked = self.place = Place.of(*self.place[:3], tau)
-        decrease, steps, waited, least_gap = np.inf, 0, 0, np.inf
+        checked = self.place = self._place_at(tau)
+        decrease, steps, waited, least_gap, least_value = np.inf, 0, 0, np.inf, np.inf
         is_checked = not self._predict(alpha, tau)
         self._alpha = alpha
         while True:
             place, dual_norms = self.place, self._dual_norms()
             gap = self._gap(tau, dual_norms)
             if is_checked:
-                better = is_progress(gap, least_gap, place.value, checked.value, is_norm=True)
-                waited, least_gap = 0 if better else waited + 1, min(gap, least_gap)
-                checked = place
+                better = is_progress(gap, least_gap, place.value, least_value, is_norm=True)
+                waited, checked = 0 if better else waited + 1, place
+                least_gap, least_value = min(gap, least_gap), min(place.value, least_value)
                 if gap <= tol:
                     break
             entering = self._entering(dual_norms, tau, decrease)
@@ -89,7 +90,8 @@ class Descent:
             there, self._factor, promised = newton_step(self._problem, self.place, tau, self._factor, decrease)
             if there is self.place:  # no part of the step lowers the value
                 break
-            self.place, decrease = there, promised / there.value
+            # 0 where all trials that were expected inside have left
+            self.place, decrease = there, promised / there.value if there.value > 0 else np.inf
             steps += 1
             self._check(checked, tau)
             is_checked = True
@@ -97,14 +99,22 @@ class Descent:
             self._check(checked, tau)
         return steps
 
+    def _place_at(self, tau: np.ndarray) -> Place:
+        """Return the present point at other thresholds; by a new K where the present one has lost its digits."""
+        v, slope, norms, *_ = self.place
+        return Place.of(v, self._problem.times(v) if self._problem.refresh() else slope, norms, tau)
+
     def _dual_norms(self) -> np.ndarray:
         """‖·‖ of every group's gradient, (G,)."""
         return self._problem.groups.norms(self.place.slope[self._problem.free : -1])
 
     def _gap(self, tau: np.ndarray, dual_norms: np.ndarray) -> float:
-        """Estimate the certificate's gap; exact after a check, but for rounding."""
-        place, ratio = self.place, float((dual_norms / tau).max())
-        return gap_estimate(Scalars, place.value, -float(place.slope[-1]), place.smooth, ratio, 0.0)
+        """Estimate the certificate's gap; after a check its value is exact but for rounding."""
+        problem, place, lack = self._problem, self.place, 0.0
+        if problem.free and problem.gram[0, 0] > 0:
+            lack = unmet_equality(float(place.slope[0]), float(place.v[0]), float(problem.gram[0, 0]))
+        ratio = float((dual_norms / tau).max())
+        return gap_estimate(Scalars, place.value, -float(place.slope[-1]), place.smooth, ratio, lack)
 
     def _entering(self, dual_norms: np.ndarray, tau: np.ndarray, decrease: float) -> np.ndarray:
         """Return the absent groups that enter now, of those whose gradient asks for it the largest first.
@@ -137,7 +147,7 @@ class Descent:
         problem, v = self._problem, self.place.v
         short = problem.shortfalls(v)
         slope = problem.times(v) if self._count(short > 0) else self.place.slope
-        self.place = self._exact(v, slope, self.place.norms, tau)
+        self.place = Place.of(v, slope, self.place.norms, tau)
         if self.place.value > before.value * (1 + 1e-13):
             self._step_back(before, short, tau)
         else:
@@ -149,16 +159,6 @@ class Descent:
         if self._factor is not None:
             self._factor.crossed += crossed
         return crossed
-
-    def _exact(self, v: np.ndarray, slope: np.ndarray, norms: np.ndarray, tau: np.ndarray) -> Place:
-        """Return the place of a point, with the intercept that is best for the trials that K counts."""
-        problem = self._problem
-        if problem.free and problem.gram[0, 0] > 0:
-            change = -float(slope[0]) / float(problem.gram[0, 0])
-            v = v.copy()
-            v[0] += change
-            slope = slope + change * problem.gram[0]
-        return Place.of(v, slope, norms, tau)
 
     def _step_back(self, before: Place, short: np.ndarray, tau: np.ndarray) -> None:
         """Go to the least value between the place of the check before and this one."""
@@ -178,7 +178,7 @@ class Descent:
         v = before.v + length * change
         self._short = self._short + length * ahead
         self._count(self._short > 0)
-        self.place = self._exact(v, problem.times(v), groups.norms(v[problem.free : -1]), tau)
+        self.place = Place.of(v, problem.times(v), groups.norms(v[problem.free : -1]), tau)
 
     # The next alpha.
 

@@ -11,7 +11,7 @@ from mixnorm.solvers.newton.tuning import GRAM, HOST
 
 
 def is_small(stack: Stack, n_alphas: int) -> bool:
-    """Whether the paths of a stack are solved here: the ℓ1-ℓ2 norm of one subject, with few features."""
+    """Whether the paths of a stack are solved here: the ℓ1-ℓ2 norm of one subject, few features, several alphas."""
     _, T, n, d, _ = stack.shape
     is_plain = T == 1 and stack.center is None and stack.metric is None and not stack.has_unpenalised
     is_group_norm = isinstance(stack.penalty, GroupNorm) and stack.penalty.q == 2 and stack.groups.sizes.max() > 1

@@ -22,6 +22,8 @@ from mixnorm.solvers.newton.tuning import DAMPING, HOST
 #: The error of a product in single precision, in units of the lengths of its two vectors: far beyond what roundings of
 #: different signs add up to.
 _SINGLE_ERROR = 16 * 2.0**-24
+#: K is computed anew where less than this share of an entry of its diagonal is left: three digits are lost.
+_LEFT = 1e-3
 
 
 class GramProblem:
@@ -67,9 +69,9 @@ class GramProblem:
         self._even = float(self.p[0]) if np.ptp(self.p) <= 1e-15 * self.p[0] else None
         self._X = self._columns(to_numpy(stack.X)[i, 0], used)
         # −y (1, x, y), in single precision: every check reads all rows, and they take half the time
-        self._rows = self._joined(self._X, self.y, np.float32)
-        self._rows *= -self.y[:, None]
-        self._longest = float(np.sqrt(np.vecdot(self._rows, self._rows).max()))
+        self._rows, self._longest = self._signed_rows(np.float32)
+        if not np.isfinite(self._longest):
+            self._rows, self._longest = self._signed_rows(np.float64)
         self.groups = Coordinates(np.arange(len(kept)), stack.groups.sizes[kept], self.free)
         self._known: dict[bytes, Coordinates] = {}
         self._inside, self.n_inside = np.ones(len(used), dtype=bool), len(used)
@@ -79,6 +81,7 @@ class GramProblem:
         self.trace = np.maximum(self.groups.sums(diagonal[self.free : -1]), 1e-300)
         self.gamma = HOST.gamma / self.trace
         diagonal[self.free : -1] += self.ridge
+        self._full = diagonal.copy()
 
     def _columns(self, X: np.ndarray, used: np.ndarray) -> np.ndarray:
         """Return the trials in use with the features in order, (n, d); X itself where these are all of it."""
@@ -93,6 +96,13 @@ class GramProblem:
         rows[:, self.free : -1] = X
         rows[:, -1] = y
         return rows
+
+    def _signed_rows(self, dtype: type) -> tuple[np.ndarray, float]:
+        """Return −y (1, x, y) of all trials, and the length of the longest, which is not finite if one overflows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = self._joined(self._X, self.y, dtype)
+            rows *= -self.y[:, None]
+            return rows, float(np.sqrt(np.vecdot(rows, rows).max()))
 
     def _gram_of_all(self) -> np.ndarray:
         """Return K of all trials."""
@@ -146,6 +156,20 @@ class GramProblem:
             self._add(-1.0, crossed[~came])
             self._inside, self.n_inside = inside, int(np.count_nonzero(inside))
         return len(crossed)
+
+    def refresh(self) -> bool:
+        """Compute K anew if most of an entry of its diagonal was subtracted since; return whether it was.
+
+        Rounding errors of the rows that were added remain when these are subtracted.
+        """
+        diagonal = np.einsum("ii->i", self.gram)
+        if (diagonal >= _LEFT * self._full).all():
+            return False
+        self.gram[:] = 0.0
+        self._add(1.0, self._inside.nonzero()[0])
+        diagonal[self.free : -1] += self.ridge
+        self._full = diagonal.copy()
+        return True
 
     def _add(self, sign: float, trials: np.ndarray) -> None:
         if len(trials):

@@ -12,7 +12,7 @@ The step is taken in the variable before the prox (Robinson's normal map): u = w
 δu = (I + γ ∇²Ω) δw. A group whose u falls inside the dual ball leaves, exactly zero; a group whose gradient has left
 its dual ball enters by a proximal step. The next alpha of a path starts on the tangent at the solution
 before it (`mixnorm.solvers.newton.host.predictor`). Whole paths of small ℓ1-ℓ2 problems of one subject are left to
-`mixnorm.solvers.newton.gram`, and what it leaves above tol is taken up here.
+`mixnorm.solvers.newton.gram`, and what it leaves above tol is taken up here, if need be from the zero model.
 
 With n trials, d features, m of them active, a step costs O(n d) for products with X, O(m²) for every trial that
 crossed the margin and O(m³) for the factorisation, or O(n'² m) in their place through the n' trials inside the margin,
@@ -27,7 +27,7 @@ import numpy as np
 
 from mixnorm.core.arrays import to_numpy
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.solvers.newton.certifying import Attempt, Limits, Reached, certified, closed
+from mixnorm.solvers.newton.certifying import Attempt, Limits, Reached, better, certified, closed, is_open
 from mixnorm.solvers.newton.gram.path import follow, is_small
 from mixnorm.solvers.newton.host.descent import Problem
 from mixnorm.solvers.newton.host.predictor import Predictor
@@ -48,9 +48,14 @@ class Newton:
     ) -> list[Solution]:
         """Solve every problem at a sequence of alphas and similarities (A, B, K), each from the solution before."""
         stacks = cells(stack, alphas, similarities)
-        if is_small(stack, len(stacks)):
-            return _closed(stacks, follow(stack, alphas, tol, max_iter), Limits(tol, max_iter))
-        return self._sequence(stack, stacks, tol, max_iter)
+        if not is_small(stack, len(stacks)):
+            return self._sequence(stack, stacks, tol, max_iter)
+        limits = Limits(tol, max_iter)
+        solutions = _closed(stacks, follow(stack, alphas, tol, max_iter), limits)
+        if not any(is_open(solution, limits).any() for solution in solutions):
+            return solutions
+        # From a point at which both engines stalled, a path from the zero model may still lead on.
+        return [better(*pair) for pair in zip(solutions, self._sequence(stack, stacks, tol, max_iter), strict=True)]
 
     def subsets(
         self, stack: Stack, alphas: np.ndarray, group_weights: np.ndarray, tol: float, max_iter: int

@@ -11,17 +11,19 @@ from scipy.optimize import minimize_scalar
 
 from mixnorm import GroupSVCCV, group_svc_path
 from mixnorm.core.groups import Groups
+from mixnorm.core.metric import DenseMetric
 from mixnorm.core.penalties import L1, L2, GroupNorm
 from mixnorm.core.problem import Stack
+from mixnorm.solvers.newton.certifying import Limits, Reached
 from mixnorm.solvers.newton.gram import descent, path
 from mixnorm.solvers.newton.gram.coordinates import Coordinates
 from mixnorm.solvers.newton.gram.descent import Descent
 from mixnorm.solvers.newton.gram.path import is_small
-from mixnorm.solvers.newton.gram.problem import GramProblem
+from mixnorm.solvers.newton.gram.problem import _SINGLE_ERROR, GramProblem
 from mixnorm.solvers.newton.gram.step import Moved, Place, _Move, _straight, entered, newton_step
 from mixnorm.solvers.newton.gram.system import Factor, NormCurvature
 from mixnorm.solvers.newton.host import solver as host_solver
-from mixnorm.solvers.newton.tuning import GRAM, HOST
+from mixnorm.solvers.newton.tuning import DAMPING, GRAM, HOST
 from reference import convex_reference, objective
 
 SIZES = [3, 1, 4, 2]
@@ -142,6 +144,29 @@ def test_single_precision_takes_no_trial_to_the_wrong_side_of_the_margin():
     assert wrong > 50  # single precision alone does not tell
 
 
+def test_single_precision_is_trusted_no_further_than_its_error():
+    """With many features of one sign products of single precision are wrong by more than the rounding of their length."""
+    d, rng = GRAM.most_features, np.random.default_rng(0)
+    problem = GramProblem(make_wide_stack(d, n=256), 0, 0)
+    v = np.append(rng.standard_normal(1 + d), -1.0)
+    exact = -problem.y * (problem._rows_of(np.arange(256)) @ v)
+    wrong = np.abs(problem.derivative(v) - exact).max()
+    allowed = _SINGLE_ERROR * problem._longest * np.linalg.norm(v)
+    assert 2.0**-24 < wrong < allowed
+
+
+@pytest.mark.parametrize("unlike", [False, True])
+def test_weights_that_differ_a_little_are_not_taken_as_equal(unlike):
+    stack = make_stack(weighted=False)
+    stack.sample_weight[0, 0, ::2] *= 1.0005 if unlike else 1.0
+    problem, expected = GramProblem(stack, 0, 0), np.zeros((D + 2, D + 2))
+    inside = np.arange(len(problem.y)) % 3 > 0
+    problem.move_to(inside)
+    rows = problem._rows_of(inside.nonzero()[0])
+    expected = 2 * (rows.T * problem.p[inside]) @ rows
+    assert np.triu(problem.gram) == pytest.approx(np.triu(expected), abs=1e-13)
+
+
 @every_kind
 def test_the_gram_matrix_of_all_trials_is_the_sum_over_their_rows(kind):
     stack = make_stack(**kind)
@@ -183,6 +208,16 @@ def test_the_gram_matrix_is_computed_anew_where_a_large_trial_has_left(ridge):
     assert problem.refresh()
     assert (np.abs(np.triu(problem.gram) - expected) <= 1e-12 * scale).all()
     assert not problem.refresh()
+    # the trial comes back, and leaves again
+    inside = inside.copy()
+    inside[4] = True
+    problem.move_to(inside)
+    assert not problem.refresh()
+    inside = inside.copy()
+    inside[4] = False
+    problem.move_to(inside)
+    assert problem.refresh()
+    assert (np.abs(np.triu(problem.gram) - expected) <= 1e-12 * scale).all()
 
 
 @pytest.mark.parametrize("size", [1e20, 1e40])
@@ -259,6 +294,7 @@ def newton_matrix(problem, place, tau):
 @pytest.mark.parametrize("absent", [[], [2]])
 def test_a_factor_solves_with_the_hessian_of_the_problem(kind, absent):
     problem, rng = GramProblem(make_stack(**kind), 0, 0), np.random.default_rng(4)
+    problem.damping = 0.1  # so large that no solution without it agrees
     v, tau = random_v(problem, rng), 0.2 * problem.beta
     v[problem.free : -1][np.isin(problem.groups.label, absent)] = 0.0
     place = place_at(problem, v, tau)
@@ -273,6 +309,46 @@ def test_a_factor_solves_with_the_hessian_of_the_problem(kind, absent):
     found = Factor(problem, own, elsewhere).iterate(problem, curvature, right)
     error = found - expected
     assert error @ M @ error <= 1e-4 * expected @ M @ expected
+
+
+def test_a_factor_is_near_for_the_same_groups_few_crossings_and_small_steps():
+    stack = make_wide_stack(GRAM.least_size)
+    problem = GramProblem(stack, 0, 0)
+    every, some = (problem.coordinates(np.arange(stack.groups.n_groups) >= first) for first in (0, 1))
+    c = np.ones(stack.groups.n_groups)
+    factor = Factor(problem, every, NormCurvature(c, c[every.label], np.zeros(len(every.label))))
+    assert factor.is_near(every, GRAM.near)
+    assert not factor.is_near(some, GRAM.near)
+    assert not factor.is_near(every, 1.01 * GRAM.near)
+    factor.crossed = GRAM.most_crossed
+    assert factor.is_near(every, GRAM.near)
+    factor.crossed += 1
+    assert not factor.is_near(every, GRAM.near)
+    small = GramProblem(make_wide_stack(GRAM.least_size - 8), 0, 0)
+    c = c[: len(small.beta)]
+    factor = Factor(small, small.groups, NormCurvature(c, c[small.groups.label], np.zeros(len(small.features))))
+    assert not factor.is_near(small.groups, GRAM.near)
+
+
+def make_wide_stack(d, n=300):
+    """Groups of four correlated features."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(n) % 5 == 0, 1.0, -1.0)
+    X = np.cumsum(rng.standard_normal((n, d)), axis=1) / np.sqrt(d) + 0.3 * y[:, None]
+    groups, ones = Groups.from_labels(np.arange(d) // 4, d), np.ones
+    return Stack.single(
+        X, y, sample_weight=ones((n, 1)), group_weights=ones((d // 4, 1)), groups=groups, penalty=GroupNorm(2.0)
+    )
+
+
+def test_trials_that_cross_are_counted_for_the_factor():
+    problem = GramProblem(make_stack(n=200), 0, 0)
+    follower = Descent(problem)
+    follower.solve(0.02, 1e-8, 1000)
+    before, inside = follower._factor.crossed, problem._inside.copy()
+    inside[[3, 10, 50]] ^= True
+    assert follower._count(inside) == 3
+    assert follower._factor.crossed == before + 3
 
 
 def test_conjugate_gradients_that_take_too_long_are_given_up():
@@ -310,6 +386,20 @@ def test_no_step_raises_the_value(seed, alpha):
     assert moved.place.value < place.value
     assert moved.place.norms == pytest.approx(norms_at(problem, moved.place.v), abs=1e-12)
     assert moved.place.slope == pytest.approx(problem.times(moved.place.v), abs=1e-12)
+
+
+def test_the_damping_falls_after_whole_steps_and_rises_after_others():
+    problem, rng = GramProblem(make_stack(), 0, 0), np.random.default_rng(8)
+    problem.damping = start = DAMPING / GRAM.damping_factor
+    place, near = place_at(problem, random_v(problem, rng), 0.01 * problem.beta), 0.01 * problem.beta
+    newton_step(problem, place, near, None, np.inf)
+    assert problem.damping == pytest.approx(start / GRAM.damping_factor)
+    problem.damping = start
+    far = 5.0 * problem.beta  # all groups must leave: the whole step is too long
+    newton_step(problem, place_at(problem, place.v, far), far, None, np.inf)
+    assert problem.damping == pytest.approx(DAMPING)
+    newton_step(problem, place_at(problem, place.v, far), far, None, np.inf)
+    assert problem.damping == pytest.approx(DAMPING)  # no higher
 
 
 def test_groups_whose_zero_a_long_step_passes_leave():
@@ -433,7 +523,7 @@ def test_a_check_that_finds_a_higher_value_steps_back(ridge):
     assert length == pytest.approx(best.x, abs=1e-4)
     assert follower.place.v == pytest.approx(start + length * towards, abs=1e-12)
     assert follower.place.value == pytest.approx(best.fun, rel=1e-9)
-    assert follower._short == pytest.approx(problem.shortfalls(follower.place.v), abs=1e-4)
+    assert (follower._short == problem.shortfalls(follower.place.v)).all()  # in double precision near the margin
 
 
 @pytest.mark.parametrize("size", [0.5, 0.9, 1.0, 1.3])
@@ -466,13 +556,18 @@ def test_groups_enter_where_they_gain_enough_or_the_present_ones_have_settled():
             assert follower._entering(dual_norms, tau, decrease).tolist() == ([one] if enters else [])
 
 
+def nothing_yet(A):
+    return Reached(np.zeros((A, 1, 1, D, 1)), np.zeros((A, 1, 1, 1)), np.zeros((A, 1, 1), dtype=np.int64))
+
+
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
 @pytest.mark.parametrize("beta", [(1.0, 0.7, 1.3, 1.0), (1.0, np.inf, 0.5, 1.0)])
 def test_paths_agree_with_the_convex_solver(fit_intercept, ridge, beta):
     stack = make_stack(3, fit_intercept=fit_intercept, ridge=ridge, beta=beta)
     alphas = np.geomspace(0.5, 0.002, 6)
-    reached = path.follow(stack, alphas[:, None, None], 1e-10, 1000)
+    reached = nothing_yet(6)
+    assert path.follow(stack, (0, 0), alphas, Limits(1e-10, 1000), reached) == 6
     for place, alpha in enumerate(alphas):
         known = in_words_of_the_reference(stack, alpha)
         found = objective(w=reached.W[place, 0, 0, :, 0], b=reached.b[place, 0, 0, 0], **known)
@@ -560,27 +655,108 @@ def test_alphas_of_no_sensor_and_equal_alphas():
     assert found.dual_gaps.max() <= 1e-6
 
 
-def test_the_host_takes_up_what_is_left_above_tol(monkeypatch):
+def count_calls(monkeypatch, owner, name):
+    """The list of arguments of every call of a function."""
+    called, function = [], getattr(owner, name)
+
+    def counting(*args):
+        called.append(args)
+        return function(*args)
+
+    monkeypatch.setattr(owner, name, counting)
+    return called
+
+
+def stall_at(monkeypatch, number):
+    """Let the engine stop after one step, far from the solution, from the alpha of this number on."""
+    solve, n_before = Descent.solve, []
+
+    def stalling(self, alpha, tol, max_iter):
+        n_before.append(alpha)
+        return solve(self, alpha, tol, max_iter if len(n_before) <= number else 1)
+
+    monkeypatch.setattr(Descent, "solve", stalling)
+
+
+@pytest.mark.parametrize("number", [0, 3, 12])
+def test_the_host_goes_on_from_the_first_alpha_that_is_not_solved(monkeypatch, number):
     X, y = eeg_like(3)
-    monkeypatch.setattr(descent, "MOST_STEPS", 1)
-    found = group_svc_path(X, y)
-    assert found.dual_gaps.max() <= 1e-6
-
-
-def test_a_path_from_the_zero_model_follows_where_both_engines_stall(monkeypatch):
-    X, y = eeg_like(3)
-    expected, closed = group_svc_path(X, y), host_solver._closed
-
-    def stalled(stacks, reached, limits):
-        """The first time, models that are not zero and far from the solutions."""
-        monkeypatch.setattr(host_solver, "_closed", closed)
-        reached.W[:] = 0.1
-        return list(host_solver.certified(stacks, reached, 100))
-
-    monkeypatch.setattr(host_solver, "_closed", stalled)
-    found = group_svc_path(X, y)
+    top = group_svc_path(X, y, alphas=1).alphas[0]
+    alphas = 0.9 * top * np.geomspace(1, 1e-3, 20)
+    expected = on_the_host(monkeypatch, lambda: group_svc_path(X, y, alphas=alphas))
+    stall_at(monkeypatch, number)
+    gone_on, again = (count_calls(monkeypatch, host_solver, name) for name in ("_go_on", "_resume"))
+    starts = count_calls(monkeypatch, host_solver.Problem, "approach")
+    found = group_svc_path(X, y, alphas=alphas)
+    assert [args[3] for args in gone_on] == [number]
+    assert starts[0][2].W.any() == (number > 0)  # from the last solution, or the zero model
+    assert not again  # one path, not one fit for every alpha
     assert found.dual_gaps.max() <= 1e-6
     assert found.objectives == pytest.approx(expected.objectives, rel=2e-6)
+    assert found.n_iters[number] > 1  # the step in vain, and those of the host
+    assert found.n_iters.sum() <= 1.3 * expected.n_iters.sum()
+
+
+def test_only_the_problems_that_are_not_solved_go_on(monkeypatch):
+    """Of two folds, one that the engine cannot solve changes nothing about the other."""
+    X, y = eeg_like(3)
+    stack, alphas = two_folds(X, y), np.geomspace(0.3, 1e-3, 8)[:, None, None] * np.ones((1, 2))
+    expected = host_solver.Newton().path(stack, alphas, 1e-6, 1000)
+    follow = host_solver.follow
+    monkeypatch.setattr(host_solver, "follow", lambda stack, key, *rest: follow(stack, key, *rest) if key[1] else 0)
+    gone_on = count_calls(monkeypatch, host_solver, "_go_on")
+    found = host_solver.Newton().path(stack, alphas, 1e-6, 1000)
+    assert [args[2] for args in gone_on] == [(0, 0)]
+    for one, other in zip(found, expected, strict=True):
+        assert (one.W[..., 1] == other.W[..., 1]).all()
+        assert one.n_iter[0, 1] == other.n_iter[0, 1]
+        assert one.objective == pytest.approx(other.objective, rel=2e-6)
+        assert one.gap.max() <= 1e-6
+
+
+def two_folds(X, y):
+    s = np.ones((1, 1, len(y), 2))
+    s[0, 0, ::2, 0] = s[0, 0, 1::2, 1] = 0.0
+    groups = Groups.from_channels(range(X.shape[1]), X.shape[2])
+    ones, zeros = np.ones((1, 2)), np.zeros((1, 2))
+    flat = X.reshape(1, 1, len(X), -1)
+    return Stack(flat, y[None, None], s, ones, np.ones((1, X.shape[1], 2)), zeros, groups, GroupNorm(2.0))
+
+
+@pytest.mark.parametrize("share", [1e-4, 1e-5, 1e-6, 1e-7])
+def test_a_class_of_little_weight_takes_no_more_steps_than_on_the_host(monkeypatch, share):
+    """Small values have few digits in the Gram matrix: every alpha was solved in vain, then again from zero."""
+    X, y = eeg_like(0, n=300, sensors=12)
+    weight = np.where(y > 0, share, 1.0)
+
+    def call():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return group_svc_path(X, y, sample_weight=weight)
+
+    other = on_the_host(monkeypatch, call)
+    again = count_calls(monkeypatch, host_solver, "_resume")
+    found = call()
+    assert found.n_iters.sum() <= 1.3 * other.n_iters.sum()
+    assert len(again) <= 1 or other.dual_gaps.max() > 1e-6
+    assert found.dual_gaps.max() <= max(1e-6, 1.1 * other.dual_gaps.max())
+
+
+def test_values_with_too_few_digits_are_left_to_the_host_at_once():
+    stack = make_stack()
+    stack.sample_weight[0, 0, stack.y[0, 0] > 0] *= 1e-10
+    reached = nothing_yet(3)
+    assert path.follow(stack, (0, 0), np.array([1e-11, 1e-12, 1e-13]), Limits(1e-6, 1000), reached) == 0
+    assert not reached.n_iter.any()
+
+
+@pytest.mark.parametrize("tol, share", [(1e-11, 1.0), (1e-6, 1e-4), (1e-6, 1e-5)])
+def test_steps_within_rounding_are_taken(monkeypatch, tol, share):
+    """Values say nothing where the tolerance is strict or the value is small, but the steps are right."""
+    X, y = eeg_like(0, n=600, sensors=16)
+    gone_on = count_calls(monkeypatch, host_solver, "_go_on")
+    assert group_svc_path(X, y, tol=tol, sample_weight=np.where(y > 0, share, 1.0)).dual_gaps.max() <= tol
+    assert not gone_on
 
 
 @pytest.mark.parametrize(
@@ -609,11 +785,18 @@ def test_few_trials_in_two_copies_take_few_steps(monkeypatch, seed, why):
     assert found.objectives == pytest.approx(other.objectives, rel=2e-6)
 
 
-def test_max_iter_limits_the_steps():
+def test_max_iter_limits_the_steps(monkeypatch):
     X, y = eeg_like(3)
+    gone_on = count_calls(monkeypatch, host_solver, "_go_on")
     with pytest.warns(match="max_iter"):
         found = group_svc_path(X, y, max_iter=2)
-    assert found.n_iters.max() <= 2
+    assert found.n_iters.max() == 2
+    assert not gone_on  # the host would have no steps left
+    stall_at(monkeypatch, 3)
+    with pytest.warns(match="max_iter"):
+        found = group_svc_path(X, y, max_iter=2)
+    assert gone_on
+    assert found.n_iters.max() == 2  # of both engines together
 
 
 def test_sensors_without_signal_are_never_selected():
@@ -641,9 +824,8 @@ def test_cross_validation_makes_the_same_choices(monkeypatch):
 # --- which paths are solved here ---
 
 
-def test_paths_of_small_problems_are_solved_here(monkeypatch):
-    called = []
-    monkeypatch.setattr(host_solver, "follow", lambda *args: called.append(args) or path.follow(*args))
+def test_paths_of_small_problems_begin_here(monkeypatch):
+    called = count_calls(monkeypatch, host_solver, "follow")
     X, y = eeg_like(6)
     group_svc_path(X, y)
     assert len(called) == 1
@@ -661,6 +843,7 @@ def test_which_problems_are_small():
     assert not is_small(make_stack(beta=(0.0, 1.0, 1.0, 1.0)), 20)
     assert not is_small(make_stack(beta=(np.inf,) * G), 20)
     assert not is_small(replace(stack, center=np.zeros((1, 1, D, 1))), 20)
+    assert not is_small(replace(stack, metric=DenseMetric(np.eye(D)[None, None])), 20)
     two = [np.concatenate([array, array], axis=1) for array in (stack.X, stack.y, stack.sample_weight)]
     assert not is_small(replace(stack, X=two[0], y=two[1], sample_weight=two[2]), 20)
     few = [array[:, :, :4] for array in (stack.X, stack.y, stack.sample_weight)]

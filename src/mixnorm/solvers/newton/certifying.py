@@ -1,4 +1,4 @@
-"""Certify what Newton's method found, and take up again what the certificate leaves open; the same in both engines.
+"""Certify what Newton's method found, and take up again what the certificate leaves open; the same in all engines.
 
 A *cell* is one stack of a path: all problems at one alpha and similarity. The solver stops by its own estimate of the
 gap; the certificate decides.

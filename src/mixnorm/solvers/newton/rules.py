@@ -1,4 +1,4 @@
-r"""The rules that both Newton engines follow: curvature of the penalty, gap estimate, entry, coarse path, acceptance,
+r"""The rules that the Newton engines share: curvature of the penalty, gap estimate, entry, coarse path, acceptance,
 and when to give up.
 
 Every formula is written with operators and a few functions of an array namespace ``xp``, so that it serves the small

@@ -2,7 +2,8 @@
 
 The host engine solves one problem at a time and may decide in Python after every step; the batched engine takes a
 fixed sequence of operations for all problems at once, each of which costs a launch on the device, and cannot look at a
-number without waiting for it. That is the reason for every difference below.
+number without waiting for it. That is the reason for every difference between their tables. A third table is that of
+paths in the Gram matrix, where a look at all groups costs next to nothing, and a look at the trials a little.
 """
 
 from dataclasses import dataclass
@@ -132,10 +133,12 @@ class GramTuning:
     damping_factor : float
         By so much the damping falls after a whole step, and rises after another one, but not above where it begins.
     entry, entry_few, few, settled : float
-        Groups enter where the last step predicts at most so many times what their proximal step gains, or at most the
-        share ``settled`` of the value; ``entry_few`` where fewer trials are inside the margin than ``few`` times the
-        features. There no group enters before the first step at an alpha.
+        Groups enter if decrease · value ≤ entry · gain or decrease ≤ settled, where ``decrease`` is the share of the
+        value that the last step predicted, and ``gain`` what the proximal step of these groups gains. Where fewer
+        trials are inside the margin than ``few`` times the features, it is ``entry_few`` · gain, and no group enters
+        before the first step at an alpha.
     coarse : CoarsePath
+        How a far alpha is approached from the zero model.
     least_size, most_crossed, near : int, int, float
         A system of so many coordinates is solved by conjugate gradients with the factor of a former step, if at most
         so many trials have crossed the margin since, and the last step predicted at most this share of the value.

@@ -36,12 +36,15 @@ class Descent:
     ----------
     place : Place
         Where it stands: at first the zero model.
+    gap : float
+        Estimate of its relative gap at the alpha of the last call of `solve`.
     """
 
     def __init__(self, problem: GramProblem):
         self._problem = problem
         v = problem.zero()
         self.place = Place.of(v, problem.times(v), np.zeros(len(problem.beta)), problem.beta)
+        self.gap = np.inf
         #: 1 − m of every trial at the last check
         self._short = problem.shortfalls(v)
         self._factor: Factor | None = None
@@ -76,6 +79,7 @@ class Descent:
                 better = is_progress(gap, least_gap, place.value, least_value, is_norm=True)
                 waited, checked = 0 if better else waited + 1, place
                 least_gap, least_value = min(gap, least_gap), min(place.value, least_value)
+                self.gap = gap
                 if gap <= tol:
                     break
             entering = self._entering(dual_norms, tau, decrease)
@@ -97,6 +101,7 @@ class Descent:
             is_checked = True
         if not is_checked:
             self._check(checked, tau)
+            self.gap = self._gap(tau, self._dual_norms())
         return steps
 
     def _place_at(self, tau: np.ndarray) -> Place:
@@ -148,7 +153,7 @@ class Descent:
         short = problem.shortfalls(v)
         slope = problem.times(v) if self._count(short > 0) else self.place.slope
         self.place = Place.of(v, slope, self.place.norms, tau)
-        if self.place.value > before.value * (1 + 1e-13):
+        if self.place.value > before.value + problem.rounding:
             self._step_back(before, short, tau)
         else:
             self._short = short
@@ -176,7 +181,7 @@ class Descent:
 
         length = brentq(derivative, 0.0, 1.0, disp=False) if derivative(0.0) < 0 < derivative(1.0) else 0.0
         v = before.v + length * change
-        self._short = self._short + length * ahead
+        self._short = problem.shortfalls(v)
         self._count(self._short > 0)
         self.place = Place.of(v, problem.times(v), groups.norms(v[problem.free : -1]), tau)
 

@@ -24,6 +24,8 @@ from mixnorm.solvers.newton.tuning import DAMPING, HOST
 _SINGLE_ERROR = 16 * 2.0**-24
 #: K is computed anew where less than this share of an entry of its diagonal is left: three digits are lost.
 _LEFT = 1e-3
+#: Rounding of ½ v'K v, in units of K's last entry, which is that of the zero vector but for −1.
+_ROUNDING = 2.0**-47
 
 
 class GramProblem:
@@ -81,7 +83,8 @@ class GramProblem:
         self.trace = np.maximum(self.groups.sums(diagonal[self.free : -1]), 1e-300)
         self.gamma = HOST.gamma / self.trace
         diagonal[self.free : -1] += self.ridge
-        self._full = diagonal.copy()
+        #: the diagonal at its largest since K was computed: rounding errors are in proportion to it
+        self._most = diagonal.copy()
 
     def _columns(self, X: np.ndarray, used: np.ndarray) -> np.ndarray:
         """Return the trials in use with the features in order, (n, d); X itself where these are all of it."""
@@ -118,6 +121,11 @@ class GramProblem:
         gram[: self.free, : self.free], gram[: self.free, -1] = corner[:-1, :-1], corner[:-1, -1]
         gram[-1, -1] = corner[-1, -1]
         return gram
+
+    @property
+    def rounding(self) -> float:
+        """How far ½ v'K v may be wrong: a small value is the difference of terms as large as the entries of K."""
+        return _ROUNDING * float(self._most[-1])
 
     def zero(self) -> np.ndarray:
         """Return v of the zero model; its best intercept leaves all trials inside the margin."""
@@ -163,12 +171,12 @@ class GramProblem:
         Rounding errors of the rows that were added remain when these are subtracted.
         """
         diagonal = np.einsum("ii->i", self.gram)
-        if (diagonal >= _LEFT * self._full).all():
+        if (diagonal >= _LEFT * self._most).all():
             return False
         self.gram[:] = 0.0
+        self._most[:] = 0.0
         self._add(1.0, self._inside.nonzero()[0])
         diagonal[self.free : -1] += self.ridge
-        self._full = diagonal.copy()
         return True
 
     def _add(self, sign: float, trials: np.ndarray) -> None:
@@ -179,6 +187,8 @@ class GramProblem:
             else:
                 scale *= self._even
             dsyrk(sign * scale, rows.T, beta=1.0, c=self.gram.T, lower=1, overwrite_c=1)
+            if sign > 0:
+                np.maximum(self._most, np.einsum("ii->i", self.gram), out=self._most)
 
     def coordinates(self, present: np.ndarray) -> Coordinates:
         """Return the coordinates of some groups, a mask (G,); the same object whenever the groups are the same."""

@@ -15,9 +15,8 @@ from mixnorm.solvers.newton.gram.system import Factor, NormCurvature
 from mixnorm.solvers.newton.rules import is_accepted
 from mixnorm.solvers.newton.tuning import DAMPING, GRAM, LEAST_DAMPING, LEAST_LENGTH, LINE_TOLERANCE
 
-#: A step that is predicted to gain so small a share of the value is taken, if the value rises by no more than the
-#: rounding of ½ v'K v: so many times K's last entry, which is that of the zero vector but for −1.
-_SMALL, _ROUNDING = 1e-9, 2.0**-47
+#: A step that is predicted to gain so small a share of the value is taken if the value rises by no more than rounding.
+_SMALL = 1e-9
 
 
 class Place(NamedTuple):
@@ -110,7 +109,7 @@ def _searched(
     """Take the whole step through the prox or, where the value does not fall enough, the best part of it."""
     whole = _through_prox(problem, place, own, move, tau, 1.0)
     # Near the solution what the step gains is less than the rounding of the terms, which add up to a small value.
-    is_rounding = gain <= _SMALL * place.value and whole.value <= place.value + _ROUNDING * problem.gram[-1, -1]
+    is_rounding = gain <= _SMALL * place.value and whole.value <= place.value + problem.rounding
     if is_rounding or is_accepted(whole.value, place.value, 1.0, gain):
         problem.damping = max(problem.damping / GRAM.damping_factor, LEAST_DAMPING)
         return whole

@@ -11,8 +11,8 @@ so that in the variables R⁻¹w every q in (1, 2] has the shape of q = 2: the N
 The step is taken in the variable before the prox (Robinson's normal map): u = w + γ ∂Ω(w), w = prox_γΩ(u),
 δu = (I + γ ∇²Ω) δw. A group whose u falls inside the dual ball leaves, exactly zero; a group whose gradient has left
 its dual ball enters by a proximal step. The next alpha of a path starts on the tangent at the solution
-before it (`mixnorm.solvers.newton.host.predictor`). Whole paths of small ℓ1-ℓ2 problems of one subject are left to
-`mixnorm.solvers.newton.gram`, and what it leaves above tol is taken up here, if need be from the zero model.
+before it (`mixnorm.solvers.newton.host.predictor`). Paths of small ℓ1-ℓ2 problems of one subject begin in
+`mixnorm.solvers.newton.gram`, and go on here from the first alpha that is not solved there.
 
 With n trials, d features, m of them active, a step costs O(n d) for products with X, O(m²) for every trial that
 crossed the margin and O(m³) for the factorisation, or O(n'² m) in their place through the n' trials inside the margin,
@@ -27,7 +27,7 @@ import numpy as np
 
 from mixnorm.core.arrays import to_numpy
 from mixnorm.core.problem import Solution, Stack
-from mixnorm.solvers.newton.certifying import Attempt, Limits, Reached, better, certified, closed, is_open
+from mixnorm.solvers.newton.certifying import Attempt, Limits, Reached, certified, closed
 from mixnorm.solvers.newton.gram.path import follow, is_small
 from mixnorm.solvers.newton.host.descent import Problem
 from mixnorm.solvers.newton.host.predictor import Predictor
@@ -48,14 +48,7 @@ class Newton:
     ) -> list[Solution]:
         """Solve every problem at a sequence of alphas and similarities (A, B, K), each from the solution before."""
         stacks = cells(stack, alphas, similarities)
-        if not is_small(stack, len(stacks)):
-            return self._sequence(stack, stacks, tol, max_iter)
-        limits = Limits(tol, max_iter)
-        solutions = _closed(stacks, follow(stack, alphas, tol, max_iter), limits)
-        if not any(is_open(solution, limits).any() for solution in solutions):
-            return solutions
-        # From a point at which both engines stalled, a path from the zero model may still lead on.
-        return [better(*pair) for pair in zip(solutions, self._sequence(stack, stacks, tol, max_iter), strict=True)]
+        return self._sequence(stack, stacks, tol, max_iter, in_gram=is_small(stack, len(stacks)))
 
     def subsets(
         self, stack: Stack, alphas: np.ndarray, group_weights: np.ndarray, tol: float, max_iter: int
@@ -88,34 +81,46 @@ class Newton:
             beta[out[-1]] = np.inf
         return out
 
-    def _sequence(self, stack: Stack, stacks: list[Stack], tol: float, max_iter: int) -> list[Solution]:
-        """Solve the problems of a stack at a sequence of cells, then certify them all."""
-        B, T, _, d, K = stack.shape
-        A = len(stacks)
+    def _sequence(
+        self, stack: Stack, stacks: list[Stack], tol: float, max_iter: int, in_gram: bool = False
+    ) -> list[Solution]:
+        """Solve the problems of a stack at a sequence of cells, then certify them all.
+
+        ``in_gram``: begin in the Gram matrix, for cells that differ in alpha alone.
+        """
+        B, T, n, d, K = stack.shape
+        A, limits = len(stacks), Limits(tol, max_iter)
+        own = Limits(HOST.goals[0] * tol, max_iter)  # by the solver's estimate
         reached = Reached(np.zeros((A, B, T, d, K)), np.zeros((A, B, T, K)), np.zeros((A, B, K), dtype=np.int64))
-        for i, k in np.ndindex(
-            B, K
-        ):  # a whole path at a time: what one problem keeps stays in the cache, and is freed
-            problem = Problem(stack, i, k)
-            point = _start(problem, stacks[0], (i, k))
-            predictor = Predictor(problem)
-            for place, cell in enumerate(stacks):
-                alpha, point = _enter_cell(problem, cell, (i, k), point)
-                point, far = problem.approach(alpha, point, max_iter)
-                point, first = predictor.step(alpha, point, HOST.goals[0] * tol, max_iter - far)
-                point, near = problem.solve(alpha, point, HOST.goals[0] * tol, max_iter - far, first)
-                predictor.add(alpha, point)
-                reached.W[place, i, :, :, k], reached.b[place, i, :, k] = point.W, point.b
-                reached.n_iter[place, i, k] = far + near
-        return _closed(stacks, reached, Limits(tol, max_iter))
+        for key in np.ndindex(B, K):  # a whole path at a time: what a problem keeps stays in the cache, and is freed
+            alphas = np.array([cell.alpha[key] for cell in stacks])
+            solved = follow(stack, key, alphas, own, reached) if in_gram else 0
+            if solved < A:
+                _go_on(Problem(stack, *key), stacks, key, solved, own, reached)
+        at_once = max(1, _CERTIFIED_AT_ONCE // (B * K * T * max(n, d)))
+        solutions = list(certified(stacks, reached, at_once))
+        return closed(stacks, solutions, partial(_resume, stacks, limits), HOST.goals[1:], limits)
 
 
-def _closed(stacks: list[Stack], reached: Reached, limits: Limits) -> list[Solution]:
-    """Certify the points of all cells, and take up again what is open."""
-    B, T, n, d, K = stacks[0].shape
-    at_once = max(1, _CERTIFIED_AT_ONCE // (B * K * T * max(n, d)))
-    solutions = list(certified(stacks, reached, at_once))
-    return closed(stacks, solutions, partial(_resume, stacks, limits), HOST.goals[1:], limits)
+def _go_on(
+    problem: Problem, stacks: list[Stack], key: tuple[int, int], first: int, limits: Limits, reached: Reached
+) -> None:
+    """Solve one problem at the cells from the first open one on; write the solutions to ``reached``."""
+    i, k = key
+    if first:
+        point = problem.point(reached.W[first - 1, i, :, :, k], reached.b[first - 1, i, :, k])
+    else:
+        point = _start(problem, stacks[0], key)
+    predictor = Predictor(problem)
+    for place, cell in enumerate(stacks[first:], first):
+        left = limits.max_iter - int(reached.n_iter[place, i, k])
+        alpha, point = _enter_cell(problem, cell, key, point)
+        point, far = problem.approach(alpha, point, left)
+        point, steps = predictor.step(alpha, point, limits.tol, left - far)
+        point, near = problem.solve(alpha, point, limits.tol, left - far, steps)
+        predictor.add(alpha, point)
+        reached.W[place, i, :, :, k], reached.b[place, i, :, k] = point.W, point.b
+        reached.n_iter[place, i, k] += far + near
 
 
 def _resume(stacks: list[Stack], limits: Limits, attempt: Attempt, solution: Solution) -> Reached:

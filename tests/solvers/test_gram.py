@@ -742,12 +742,16 @@ def test_a_class_of_little_weight_takes_no_more_steps_than_on_the_host(monkeypat
     assert found.dual_gaps.max() <= max(1e-6, 1.1 * other.dual_gaps.max())
 
 
-def test_values_with_too_few_digits_are_left_to_the_host_at_once():
+@pytest.mark.parametrize("value, is_left", [(5e-10, True), (5e-8, True), (5e-7, False)])
+def test_values_with_too_few_digits_are_left_to_the_host_at_once(value, is_left):
+    """Rounding is 1.4e-14 of the terms that add up to the value; a tenth of the gap to reach is the limit."""
     stack = make_stack()
-    stack.sample_weight[0, 0, stack.y[0, 0] > 0] *= 1e-10
+    positive, s = stack.y[0, 0] > 0, stack.sample_weight[0, 0, :, 0]
+    s[positive] *= value / 4 * s[~positive].sum() / s[positive].sum()  # the zero model has the value 4 p₊ p₋
     reached = nothing_yet(3)
-    assert path.follow(stack, (0, 0), np.array([1e-11, 1e-12, 1e-13]), Limits(1e-6, 1000), reached) == 0
-    assert not reached.n_iter.any()
+    solved = path.follow(stack, (0, 0), value * np.array([0.1, 0.01, 0.001]), Limits(1e-6, 1000), reached)
+    assert bool(reached.n_iter.any()) is not is_left
+    assert not (is_left and solved)
 
 
 @pytest.mark.parametrize("tol, share", [(1e-11, 1.0), (1e-6, 1e-4), (1e-6, 1e-5)])

@@ -128,6 +128,8 @@ class GramTuning:
     ----------
     most_features, least_trials, least_alphas : int, float, int
         Paths of so few features, so many trials per feature, and so many alphas are solved by it.
+    rounding : float
+        A path is left where the rounding of the value may be more than this share of the gap to reach.
     lengths : tuple of float
         Parts of a step that is too long; the best of them is taken.
     damping_factor : float
@@ -149,6 +151,7 @@ class GramTuning:
     most_features: int
     least_trials: float
     least_alphas: int
+    rounding: float
     lengths: tuple[float, ...]
     damping_factor: float
     entry: float
@@ -167,6 +170,7 @@ GRAM = GramTuning(
     most_features=512,  # 0.6 of the time of the host engine with 256 features, 0.85 with 512, 0.8 to 1.7 with 768
     least_trials=0.5,  # with fewer, systems of the size of the trials are cheaper
     least_alphas=5,  # one fit takes as long with the host engine, which needs no Gram matrix of all features
+    rounding=0.1,  # with 1, the host engine starts from a point at which both engines stall (a class of weight 1e-8)
     lengths=(0.25, 1 / 16, 1 / 64),  # each costs one product with the Gram matrix
     damping_factor=16.0,  # without, alphas near 1e-6 of alpha_max take up to 300 steps instead of 25
     entry=20.0,  # flat from 5 to 100; with 0.5 a path takes a fifth more steps

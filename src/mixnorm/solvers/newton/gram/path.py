@@ -30,7 +30,7 @@ def follow(stack: Stack, key: tuple[int, int], alphas: np.ndarray, limits: Limit
     problem = GramProblem(stack, i, k)
     descent = Descent(problem)
     for place, alpha in enumerate(alphas.tolist()):
-        if problem.rounding > limits.tol * descent.place.value:
+        if problem.rounding > GRAM.rounding * limits.tol * descent.place.value:
             return place
         reached.n_iter[place, i, k] = steps = descent.solve(alpha, *limits)
         if descent.gap > limits.tol and steps < limits.max_iter:

@@ -1,4 +1,4 @@
-"""The rules that both Newton engines share, against their formulas; the table of constants; taking up again."""
+"""The rules that the Newton engines share, against their formulas; the table of constants; taking up again."""
 
 from dataclasses import fields, replace
 

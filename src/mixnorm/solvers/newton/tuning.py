@@ -127,7 +127,7 @@ class GramTuning:
     Attributes
     ----------
     most_features, least_trials, least_alphas : int, float, int
-        Paths of so few features, so many trials per feature, and so many alphas are solved by it.
+        Paths of so few features, so many trials per feature, and so many alphas begin with it.
     rounding : float
         A path is left where the rounding of the value may be more than this share of the gap to reach.
     lengths : tuple of float

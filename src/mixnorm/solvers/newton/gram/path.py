@@ -22,9 +22,9 @@ def is_small(stack: Stack, n_alphas: int) -> bool:
 def follow(stack: Stack, key: tuple[int, int], alphas: np.ndarray, limits: Limits, reached: Reached) -> int:
     """Solve one problem (i, k) at alphas (A,), each from the solution before it; return how many of them are solved.
 
-    The path is left to the host engine at the first alpha at which the value has too few digits, or the gap, by its
-    estimate, stays above ``limits.tol`` with fewer steps than ``limits.max_iter``. The solutions are written to
-    ``reached``, and so are the steps that were taken in vain at this alpha.
+    The path is left to the host engine at the first alpha before which the value has too few digits, or at which the
+    gap, by its estimate, stays above ``limits.tol`` with fewer steps than ``limits.max_iter``. The solutions are
+    written to ``reached``, and so are the steps that were taken in vain at this alpha.
     """
     i, k = key
     problem = GramProblem(stack, i, k)

@@ -124,7 +124,7 @@ class GramProblem:
 
     @property
     def rounding(self) -> float:
-        """How far ½ v'K v may be wrong: a small value is the difference of terms as large as the entries of K."""
+        """Estimate of the rounding of ½ v'K v, from the term of the labels; a small value is a difference of such."""
         return _ROUNDING * float(self._most[-1])
 
     def zero(self) -> np.ndarray:

@@ -93,8 +93,9 @@ class Newton:
         own = Limits(HOST.goals[0] * tol, max_iter)  # by the solver's estimate
         reached = Reached(np.zeros((A, B, T, d, K)), np.zeros((A, B, T, K)), np.zeros((A, B, K), dtype=np.int64))
         for key in np.ndindex(B, K):  # a whole path at a time: what a problem keeps stays in the cache, and is freed
-            alphas = np.array([cell.alpha[key] for cell in stacks])
-            solved = follow(stack, key, alphas, own, reached) if in_gram else 0
+            solved = 0
+            if in_gram:
+                solved = follow(stack, key, np.array([cell.alpha[key] for cell in stacks]), own, reached)
             if solved < A:
                 _go_on(Problem(stack, *key), stacks, key, solved, own, reached)
         at_once = max(1, _CERTIFIED_AT_ONCE // (B * K * T * max(n, d)))

@@ -689,22 +689,27 @@ def test_the_host_goes_on_from_the_first_alpha_that_is_not_solved(monkeypatch, n
 
 
 def test_only_the_problems_that_are_not_solved_go_on(monkeypatch):
-    """Of two folds of two data sets, one that the engine cannot solve changes nothing about the others."""
+    """Of two folds of two data sets, one that is left after three alphas changes nothing about the others."""
     stack, alphas = two_folds_of_two_sets(), np.geomspace(0.3, 1e-3, 8)[:, None, None] * np.ones((2, 2))
     expected = host_solver.Newton().path(stack, alphas, 1e-6, 1000)
     alone = on_the_host(monkeypatch, lambda: host_solver.Newton().path(stack, alphas, 1e-6, 1000))
     follow, left = host_solver.follow, (1, 0)
-    monkeypatch.setattr(
-        host_solver, "follow", lambda stack, key, *rest: 0 if key == left else follow(stack, key, *rest)
-    )
+
+    def leaving(stack, key, alphas, *rest):
+        return follow(stack, key, alphas[:3] if key == left else alphas, *rest)
+
+    monkeypatch.setattr(host_solver, "follow", leaving)
     gone_on = count_calls(monkeypatch, host_solver, "_go_on")
+    starts = count_calls(monkeypatch, host_solver.Problem, "approach")
     found = host_solver.Newton().path(stack, alphas, 1e-6, 1000)
-    assert [args[2] for args in gone_on] == [left]
-    for one, other, third in zip(found, expected, alone, strict=True):
+    assert [(args[2], args[3]) for args in gone_on] == [(left, 3)]
+    assert expected[2].W[1, 0, :, 0].any()
+    assert starts[0][2].W[0] == pytest.approx(expected[2].W[1, 0, :, 0], rel=1e-9, abs=1e-12)
+    for place, (one, other, third) in enumerate(zip(found, expected, alone, strict=True)):
         for i, k in np.ndindex(2, 2):
-            same = third if (i, k) == left else other
-            assert (one.W[i, ..., k] == same.W[i, ..., k]).all()
-            assert one.n_iter[i, k] == same.n_iter[i, k]
+            if (i, k) != left or place < 3:
+                assert (one.W[i, ..., k] == other.W[i, ..., k]).all()
+                assert one.n_iter[i, k] == other.n_iter[i, k]
         assert one.objective == pytest.approx(third.objective, rel=2e-6)
         assert one.gap.max() <= 1e-6
 
